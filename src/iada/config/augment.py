@@ -1,0 +1,79 @@
+"""How training instances are perturbed and what is learned from the perturbed view."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from iada.config.rules import require
+
+Measure = Literal["tnorm", "gnorm", "random", "uniform"]
+Direction = Literal["up", "down"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig:
+    """Importance-aware data augmentation, with every choice that the paper's tables vary."""
+
+    measure: Measure = "gnorm"
+    """Token importance: hidden-state norm, gradient norm, a random score, or none (uniform)."""
+    replacement: Literal["drop", "replace"] = "replace"
+    """What a selected token becomes: the `<mask>` token, or a random token of the vocabulary."""
+    p_context: float = 0.1
+    """Initial replacement probability of context tokens, in [0, 1)."""
+    p_current: float = 0.1
+    """Initial replacement probability of current-sentence tokens, in [0, 1)."""
+    alpha: float = 0.1
+    """Spread of the importance scores: how far importance tilts the probabilities."""
+    normalize: Literal["standard", "none", "scale"] = "standard"
+    """z-scores times alpha, the raw score, or the raw score times alpha."""
+    context_direction: Direction = "down"
+    """Important context tokens are replaced less (down) or more (up) often."""
+    current_direction: Direction = "up"
+    """Important tokens of the current sentence are replaced more (up) or less (down) often."""
+    sides: Literal["both", "source", "target"] = "both"
+    """Which side's inputs are perturbed. Labels never are."""
+    weight_original: float = 1.0
+    """Weight of the NLL of the original view."""
+    weight_perturbed: float = 1.0
+    """Weight of the NLL of the perturbed view."""
+    weight_agreement: float = 1.0
+    """Weight of the divergence between the two views."""
+    agreement: Literal["symmetric_kl", "js"] = "symmetric_kl"
+    """The paper's equation (half the sum of both KL), or the true Jensen-Shannon divergence."""
+    agreement_stop: Literal["none", "original"] = "none"
+    """Let the agreement's gradient flow into both views, or not into the original one."""
+    importance_pass: Literal["reuse", "separate"] = "reuse"
+    """Measure importance in the training forward pass, or in an extra one without dropout."""
+    tnorm_at: Literal["pre_norm", "feed_forward"] = "pre_norm"
+    """TNorm reads the input of a stack's last normalisation, or its last feed-forward output."""
+    gnorm_smoothing: float = 0.0
+    """Label smoothing of the loss whose gradient is GNorm, in [0, 1)."""
+    statistics_specials: bool = False
+    """Let special tokens enter the mean and deviation of the z-scores (padding never does)."""
+    start_update: int = 0
+    """First update that perturbs; earlier ones train on the original view alone."""
+
+    def __post_init__(self) -> None:
+        for name in ("p_context", "p_current", "gnorm_smoothing"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"augment.{name}", "at least 0 and below 1", value)
+        for name in ("alpha", "weight_original", "weight_perturbed", "weight_agreement"):
+            value = getattr(self, name)
+            require(value >= 0, f"augment.{name}", "0 or more", value)
+        require(self.start_update >= 0, "augment.start_update", "0 or more", self.start_update)
+        require(
+            self.weight_original + self.weight_perturbed > 0,
+            "augment.weight_original",
+            "positive, or `augment.weight_perturbed` must be: agreement alone teaches nothing",
+            self.weight_original,
+        )
+
+    @property
+    def perturbs(self) -> bool:
+        """Whether a perturbed view is needed at all."""
+        return self.weight_perturbed > 0 or self.weight_agreement > 0
+
+    @property
+    def learns_from_original(self) -> bool:
+        """Whether gradients flow through the original view."""
+        needs_agreement = self.weight_agreement > 0 and self.agreement_stop == "none"
+        return self.weight_original > 0 or needs_agreement

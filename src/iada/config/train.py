@@ -1,0 +1,63 @@
+"""Optimisation, validation and stopping."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from iada.config.rules import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """The paper's recipe: Adam, inverse square root schedule, 32K tokens per update."""
+
+    learning_rate: float = 5e-4
+    """Peak learning rate, reached at the end of the warm-up."""
+    warmup_updates: int = 4000
+    """Updates of linear warm-up; afterwards the rate falls with the square root of the update."""
+    adam_beta1: float = 0.9
+    """Decay of Adam's first moment."""
+    adam_beta2: float = 0.98
+    """Decay of Adam's second moment."""
+    weight_decay: float = 1e-4
+    """Decoupled weight decay."""
+    clip_norm: float = 0.1
+    """Largest gradient norm; 0 switches clipping off."""
+    label_smoothing: float = 0.1
+    """Probability mass that smoothing spreads over the vocabulary, in [0, 1)."""
+    max_tokens: int = 4096
+    """Tokens of a micro-batch, padding included: rows times the longer of the two sides."""
+    accumulation: int = 8
+    """Micro-batches per update and process."""
+    max_updates: int = 100_000
+    """Stop after this many updates."""
+    validate_every: int = 1000
+    """Updates between two validations; each one also saves a checkpoint."""
+    patience: int = 10
+    """Stop after this many validations without a better validation NLL; 0 never stops early."""
+    min_delta: float = 0.0
+    """How much lower the validation NLL must be to count as better."""
+    keep_checkpoints: int = 2
+    """Number of checkpoints to keep beside the best one."""
+    log_every: int = 50
+    """Updates between two lines of `metrics.jsonl`."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
+    compile: bool = False
+    """Compile the model with `torch.compile`. Pays on a GPU, not on a CPU."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass to save memory."""
+    threads: int = 0
+    """CPU threads of each process; 0 leaves PyTorch's choice."""
+
+    def __post_init__(self) -> None:
+        positive = ("learning_rate", "max_tokens", "accumulation", "max_updates", "validate_every")
+        for name in (*positive, "log_every", "keep_checkpoints"):
+            value = getattr(self, name)
+            require(value > 0, f"train.{name}", "above 0", value)
+        for name in ("warmup_updates", "weight_decay", "clip_norm", "patience", "min_delta"):
+            value = getattr(self, name)
+            require(value >= 0, f"train.{name}", "0 or more", value)
+        for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
+            value = getattr(self, name)
+            require(0 <= value < 1, f"train.{name}", "at least 0 and below 1", value)
+        require(self.threads >= 0, "train.threads", "0 or more", self.threads)
