@@ -1,0 +1,104 @@
+"""How much each token matters to the model: φ.
+
+One non-negative score per token and stream, detached from every graph. Scores are compared only
+within a row. Nothing here standardises, selects or edits tokens: see `selection` and
+`perturbation`.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from iada.config.augment import AugmentConfig, Measure
+from iada.data.collate import Batch
+from iada.models.observation import Observation, Observer
+from iada.precision import at_least_float32
+
+
+def hidden_state_norm(states: Tensor) -> Tensor:
+    """TNorm (eq. 9): the L2 norm of each topmost state.
+
+    Args:
+        states: (batch, length, dim).
+
+    Returns:
+        (batch, length), float32 or better, detached.
+    """
+    return at_least_float32(states.detach()).norm(dim=-1)
+
+
+def gradient_norm(loss: Tensor, embeddings: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """GNorm (eq. 11): the L2 norm of d loss / d embedding of each token.
+
+    The embeddings are lookup *outputs*, one per position, not rows of the weight matrix: a type
+    that occurs twice gets two scores, and the tied output projection does not leak in.
+
+    Args:
+        loss: scalar, summed over instances. Instances do not interact, so the gradient of the sum
+            holds each instance's own gradient.
+        embeddings: per stream (batch, length, dim), in the graph of `loss`, which survives.
+
+    Returns:
+        Per stream (batch, length), float32 or better, detached.
+    """
+    # `grad`, not `backward`: gradients of parameters are neither needed nor to be touched, since
+    # those of the previous micro-batch are still accumulating.
+    gradients = torch.autograd.grad(loss, list(embeddings), retain_graph=True)
+    return tuple(hidden_state_norm(gradient) for gradient in gradients)
+
+
+def measured(
+    observation: Observation, batch: Batch, *, measure: Measure, smoothing: float = 0.0
+) -> tuple[Tensor, ...]:
+    """Read φ of every stream off a forward pass.
+
+    GNorm's loss is the NLL of each instance, averaged over its loss tokens. The average cancels
+    in z-scores; it only fixes the scale for the variants that are not normalised.
+    """
+    if measure == "tnorm":
+        return tuple(hidden_state_norm(state) for state in observation.states)
+    if measure != "gnorm":
+        raise ValueError(f"`{measure}` is not measured on a model")
+    labels = batch["labels"]
+    targets = labels[labels >= 0]
+    loss = cross_entropy(
+        at_least_float32(observation.logits),
+        targets,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+    tokens = (labels >= 0).sum(dim=1, keepdim=True).clamp(min=1)
+    return tuple(norm / tokens for norm in gradient_norm(loss, observation.embeddings))
+
+
+def importance(model: torch.nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, Tensor]:
+    """Measure φ of source and decoder-input tokens with dropout off, for a look from outside.
+
+    Returns:
+        Two tensors, (batch, source length) and (batch, target length); 0 on padding for GNorm.
+    """
+    observer = Observer(model)
+    try:
+        source, target = separate_importance(observer, batch, AugmentConfig(measure=measure))
+    finally:
+        observer.remove()
+    return source, target
+
+
+def separate_importance(
+    observer: Observer, batch: Batch, config: AugmentConfig
+) -> tuple[Tensor, ...]:
+    """Measure φ in a forward pass of its own, with dropout off."""
+    model = observer.model
+    training = model.training
+    model.eval()
+    try:
+        with torch.set_grad_enabled(config.measure == "gnorm"):
+            observation = observer.forward(batch)
+            return measured(
+                observation, batch, measure=config.measure, smoothing=config.gnorm_smoothing
+            )
+    finally:
+        model.train(training)

@@ -1,0 +1,1 @@
+"""The translation models, and a look inside them during a forward pass."""

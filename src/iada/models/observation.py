@@ -1,0 +1,174 @@
+"""What one forward pass shows: logits where they are needed, embeddings, topmost states.
+
+Works on any Hugging Face encoder-decoder without changing it. Hooks read the output of each
+stack's embedding lookup (for GNorm) and the tensor that enters each stack's last normalisation
+(for TNorm), and let the output projection see only the positions of the loss. They stay inside
+the model's own forward, so that DDP, autocast and gradient checkpointing work as always.
+
+A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in
+this order: source, decoder input.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from iada.data.collate import Batch
+from iada.errors import ModelError
+
+StatePoint = Literal["pre_norm", "feed_forward"]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a forward pass showed."""
+
+    logits: Tensor
+    """(loss positions, vocabulary), in row-major order of the batch."""
+    embeddings: tuple[Tensor, ...]
+    """Per stream (rows, length, dim): the lookup outputs, in the graph of `logits`."""
+    states: tuple[Tensor, ...]
+    """Per stream (rows, length, dim): the topmost states, detached."""
+
+
+class Observer:
+    """Hooks on one model; `forward` runs it and returns an `Observation`."""
+
+    def __init__(self, model: nn.Module, *, state_point: StatePoint = "pre_norm") -> None:
+        self.model = model
+        stacks = _stacks(model)
+        self._kind: tuple[str, ...] = ("Norm",) if state_point == "pre_norm" else ("Linear",)
+        self._positions: Tensor | None = None
+        self._watching = False
+        self._embeddings: list[Tensor] = []
+        self._states: list[Tensor | None] = [None] * len(stacks)
+        self._handles: list[RemovableHandle] = [
+            _output_projection(model).register_forward_pre_hook(self._select_positions)
+        ]
+        # One module object may serve both stacks: hook it once, and it reports in stream order.
+        lookups = {id(lookup): lookup for lookup in map(_lookup, stacks)}
+        for lookup in lookups.values():
+            self._handles.append(lookup.register_forward_hook(self._keep_embedding))
+        for stream, stack in enumerate(stacks):
+            self._watch_states(stream, stack, state_point)
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        input_ids: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        module: nn.Module | None = None,
+    ) -> Observation:
+        """Run the model on a batch.
+
+        Args:
+            batch: what to read; its labels say which positions are in the loss.
+            input_ids: source ids to read instead of the batch's.
+            decoder_input_ids: decoder-input ids to read instead of the batch's.
+            module: the wrapper (DDP, compiled) to call in place of the model itself.
+        """
+        call = self.model if module is None else module
+        source = batch["input_ids"] if input_ids is None else input_ids
+        target = batch["decoder_input_ids"] if decoder_input_ids is None else decoder_input_ids
+        with self._observing(loss_positions(batch["labels"])):
+            output = call(
+                input_ids=source,
+                attention_mask=batch["attention_mask"],
+                decoder_input_ids=target,
+                use_cache=False,
+                return_dict=True,
+            )
+            states = tuple(state for state in self._states if state is not None)
+            return Observation(output.logits, tuple(self._embeddings), states)
+
+    def remove(self) -> None:
+        """Take the hooks off the model."""
+        for handle in self._handles:
+            handle.remove()
+
+    @contextmanager
+    def _observing(self, positions: Tensor) -> Iterator[None]:
+        self._positions, self._watching = positions, True
+        try:
+            yield
+        finally:
+            self._positions, self._watching = None, False
+            self._embeddings = []
+            self._states = [None] * len(self._states)
+
+    def _select_positions(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor] | None:
+        if not self._watching or self._positions is None:
+            return None
+        hidden = inputs[0]
+        return (hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._positions),)
+
+    def _keep_embedding(self, _: nn.Module, __: Any, output: Tensor) -> None:
+        if not self._watching:
+            return
+        if torch.is_grad_enabled() and not output.requires_grad:
+            # Frozen embeddings: the gradient at the lookup output is wanted all the same.
+            output.requires_grad_(True)
+        self._embeddings.append(output)
+
+    def _watch_states(self, stream: int, stack: nn.Module, state_point: StatePoint) -> None:
+        """Keep the tensor at the stack's last normalisation or last linear layer.
+
+        Which module runs last is a matter of execution, not of registration (BART registers its
+        first normalisation after its layers), so all of them report and the last report stands.
+        """
+
+        def keep_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            if self._watching:
+                self._states[stream] = inputs[0].detach()
+
+        def keep_output(_: nn.Module, __: Any, output: Tensor) -> None:
+            if self._watching:
+                self._states[stream] = output.detach()
+
+        for module in stack.modules():
+            if state_point == "pre_norm" and type(module).__name__.endswith("Norm"):
+                self._handles.append(module.register_forward_pre_hook(keep_input))
+            elif state_point == "feed_forward" and isinstance(module, nn.Linear):
+                self._handles.append(module.register_forward_hook(keep_output))
+
+
+def loss_positions(labels: Tensor) -> Tensor:
+    """(loss positions,): flat indices of the labels that are in the loss."""
+    return (labels.reshape(-1) >= 0).nonzero().squeeze(1)
+
+
+def _stacks(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """Return encoder and decoder."""
+    encoder = _call(model, "get_encoder")
+    decoder = _call(model, "get_decoder")
+    if encoder is None or decoder is None or encoder is decoder:
+        raise ModelError(
+            f"{type(model).__name__} is not an encoder-decoder. "
+            "Use a sequence-to-sequence model such as Marian, BART, mBART, M2M100 or T5."
+        )
+    return encoder, decoder
+
+
+def _lookup(stack: nn.Module) -> nn.Module:
+    lookup = _call(stack, "get_input_embeddings")
+    if lookup is None:
+        raise ModelError(f"{type(stack).__name__} has no input embeddings to watch.")
+    return lookup
+
+
+def _output_projection(model: nn.Module) -> nn.Module:
+    projection = _call(model, "get_output_embeddings")
+    if projection is None:
+        raise ModelError(f"{type(model).__name__} has no output projection (language-model head).")
+    return projection
+
+
+def _call(module: nn.Module, name: str) -> nn.Module | None:
+    method: Callable[[], nn.Module | None] | None = getattr(module, name, None)
+    return None if method is None else method()

@@ -1,0 +1,201 @@
+"""One training run from a configuration: corpus, model, trainer, run folder."""
+
+import logging
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
+
+from iada.augment.perturbation import Drop, Replace, Replacement
+from iada.config.files import write_yaml, to_mapping
+from iada.config.run import RunConfig
+from iada.data.batching import TokenBatchSampler
+from iada.data.collate import Collator
+from iada.data.subwords import Subwords
+from iada.models.build import build_model
+from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
+from iada.training.corpus import Corpus, file_hashes, load_corpus
+from iada.training.environment import environment
+from iada.training.folder import RunFolder, replace_folder
+from iada.training.trainer import IadaTrainer
+
+logger = logging.getLogger(__name__)
+
+
+def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
+    """Train a model and leave it in the run folder.
+
+    Runs unchanged under `accelerate launch` and `torchrun`; the run folder must then be on a file
+    system that all processes share.
+
+    Args:
+        config: the run.
+        resume: continue from the newest complete checkpoint of `config.output`.
+    """
+    folder = RunFolder(config.output)
+    state = PartialState()
+    # Decided on one process before any writes, so that all of them see the same folder.
+    if resume:
+        folder.check_resumable(config)
+    with state.main_process_first():
+        corpus = _open_run(folder, config, resume=resume, main=state.is_main_process)
+    if config.train.threads:
+        torch.set_num_threads(config.train.threads)
+    set_seed(config.seed)
+    special = corpus.subwords.special
+    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+    trainer = make_trainer(config, corpus, model, folder)
+    checkpoint = folder.last_checkpoint() if resume else None
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    if state.is_main_process:
+        _save_model(folder, trainer.objective.model, corpus.subwords)
+    state.wait_for_everyone()
+    return folder
+
+
+def _open_run(folder: RunFolder, config: RunConfig, *, resume: bool, main: bool) -> Corpus:
+    """Load the corpus, and on the main process begin the folder; the encoding is learned once."""
+    known = folder.tokenizer / "tokenizer.json"
+    subwords = Subwords.load(folder.tokenizer) if known.is_file() and (resume or not main) else None
+    corpus = load_corpus(config, subwords)
+    if main:
+        if resume:
+            write_yaml(folder.config_file, to_mapping(config))
+        else:
+            folder.begin(config, environment() | {"data": file_hashes(config)})
+        if subwords is None:
+            corpus.subwords.save(folder.tokenizer)
+    return corpus
+
+
+def make_trainer(
+    config: RunConfig, corpus: Corpus, model: MarianMTModel, folder: RunFolder
+) -> IadaTrainer:
+    """Put the trainer of a run together."""
+    state = PartialState()
+
+    def sampler(windows: Any) -> TokenBatchSampler:
+        return TokenBatchSampler(
+            windows.lengths(),
+            max_tokens=config.train.max_tokens,
+            seed=config.seed,
+            rank=state.process_index,
+            processes=state.num_processes,
+        )
+
+    trainer = IadaTrainer(
+        model,
+        training_arguments(config, folder),
+        augment=config.augment,
+        train_dataset=corpus.train,
+        train_sampler=sampler(corpus.train),
+        eval_dataset=corpus.dev,
+        eval_sampler=sampler(corpus.dev),
+        data_collator=Collator(corpus.subwords.special.pad),
+        replacement=replacement(config, corpus.subwords),
+        label_smoothing=config.train.label_smoothing,
+        callbacks=[
+            MetricsFile(folder.metrics_file),
+            ProgressBar(config.method),
+            *early_stopping(config.train.patience, config.train.min_delta),
+        ],
+    )
+    # It would print every log line to stdout; ours go to `metrics.jsonl` and the progress bar.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
+    """Return Ω of a run: `<mask>`, or any piece that is neither special nor a byte."""
+    if config.augment.replacement == "drop":
+        return Drop(subwords.special.mask)
+    return Replace(len(subwords), subwords.reserved_ids)
+
+
+def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """Translate the run's settings into the Trainer's."""
+    train = config.train
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        seed=config.seed,
+        max_steps=train.max_updates,
+        gradient_accumulation_steps=train.accumulation,
+        optim="adamw_torch_fused",
+        learning_rate=train.learning_rate,
+        adam_beta1=train.adam_beta1,
+        adam_beta2=train.adam_beta2,
+        weight_decay=train.weight_decay,
+        max_grad_norm=train.clip_norm,
+        lr_scheduler_type="inverse_sqrt",
+        warmup_steps=train.warmup_updates,
+        bf16=train.precision == "bf16",
+        torch_compile=train.compile,
+        gradient_checkpointing=train.gradient_checkpointing,
+        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        eval_strategy="steps",
+        eval_steps=train.validate_every,
+        save_strategy="steps",
+        save_steps=train.validate_every,
+        save_total_limit=train.keep_checkpoints,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_nll",
+        greater_is_better=False,
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=train.log_every,
+        logging_first_step=True,
+        # Our own check stops the run; the Trainer's would wait for the device at every step.
+        logging_nan_inf_filter=False,
+        ddp_find_unused_parameters=False,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def describe_plan(config: RunConfig) -> str:
+    """Say what a run would do, without doing or writing anything."""
+    corpus = load_corpus(config)
+    with torch.device("meta"):
+        special = corpus.subwords.special
+        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+    sampler = TokenBatchSampler(
+        corpus.train.lengths(), max_tokens=config.train.max_tokens, seed=config.seed
+    )
+    lengths = corpus.train.lengths()
+    padded = sum(
+        len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
+    )
+    updates = math.ceil(len(sampler) / config.train.accumulation)
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    rows: list[tuple[str, Callable[[], str] | str]] = [
+        ("method", config.method),
+        ("training documents", f"{len(corpus.train.store.document_names):,}"),
+        ("training windows", f"{len(corpus.train):,}"),
+        ("loss tokens per epoch", f"{corpus.train.loss_tokens():,}"),
+        ("longest window (tokens)", f"{int(lengths.max()):,}"),
+        ("micro-batches per epoch", f"{len(sampler):,}"),
+        ("padding", f"{1 - lengths.sum() / padded:.1%} of the tokens"),
+        ("updates per epoch (one process)", f"{updates:,}"),
+        ("updates at most", f"{config.train.max_updates:,}"),
+        ("vocabulary", f"{len(corpus.subwords):,} pieces"),
+        ("trainable parameters", f"{parameters:,}"),
+        ("run folder", str(config.output)),
+    ]
+    return "\n".join(f"{name:<33}{value}" for name, value in rows)
+
+
+def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
+    temporary = folder.path / ".model"
+    with warnings.catch_warnings():
+        # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
+        warnings.simplefilter("ignore")
+        model.save_pretrained(temporary)
+    subwords.save(temporary)
+    replace_folder(folder.model, temporary)
+    logger.info("Model saved in %s", folder.model)

@@ -1,0 +1,180 @@
+"""`IadaTrainer`: a `transformers.Trainer` whose loss is the augmented objective.
+
+The objective returns sums; this class divides them once by the number of loss tokens of the whole
+update, across micro-batches and processes, so that accumulation and the number of processes do
+not change the update. No Hugging Face model ever computes a loss here: their own average per
+micro-batch is wrong under accumulation.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from iada.augment.perturbation import Replacement
+from iada.config.augment import AugmentConfig
+from iada.data.batching import TokenBatchSampler
+from iada.data.collate import Batch
+from iada.errors import ModelError, RunError
+from iada.objective.augmented import AugmentedObjective, Losses
+
+TERMS = ("original", "perturbed", "agreement")
+
+
+class IadaTrainer(Trainer):
+    """Train any Hugging Face encoder-decoder on batches with roles."""
+
+    # The loss is already divided by the tokens of the whole update.
+    loss_is_scaled_for_ga = True
+
+    def __init__(
+        self,
+        model: nn.Module,
+        args: TrainingArguments,
+        *,
+        augment: AugmentConfig,
+        train_dataset: Any,
+        data_collator: Callable[[Any], Batch],
+        train_sampler: TokenBatchSampler | None = None,
+        eval_dataset: Any = None,
+        eval_sampler: TokenBatchSampler | None = None,
+        replacement: Replacement | None = None,
+        label_smoothing: float = 0.1,
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> None:
+        """Prepare training.
+
+        Args:
+            model: a Hugging Face encoder-decoder.
+            args: the Trainer's own settings.
+            augment: how instances are perturbed and which losses are learned from.
+            train_dataset: windows, or any data set whose items `data_collator` turns into a batch.
+            data_collator: items to a `Batch`.
+            train_sampler: batches by token budget; without it the Trainer's own sampler is used.
+            eval_dataset: validation windows.
+            eval_sampler: batches of `eval_dataset`.
+            replacement: what replaces a token; made from the model's configuration by default.
+            label_smoothing: smoothing of the NLL in training.
+            callbacks: further callbacks.
+        """
+        super().__init__(
+            model=model,
+            args=args,
+            data_collator=data_collator,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset,
+            callbacks=[_EpochCallback(train_sampler), *callbacks],
+        )
+        if self.args.n_gpu > 1:
+            raise ModelError(
+                f"One process sees {self.args.n_gpu} GPUs. Start one process per GPU with "
+                "`accelerate launch` or `torchrun`, or show this process a single one."
+            )
+        # Without this the Trainer does not count the loss tokens of the update.
+        self.model_accepts_loss_kwargs = True
+        self.train_sampler = train_sampler
+        self.eval_sampler = eval_sampler
+        self.objective = AugmentedObjective(
+            model, augment, replacement=replacement, label_smoothing=label_smoothing, seed=args.seed
+        )
+        self._sums = torch.zeros(len(TERMS) + 1)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Return the loss of a micro-batch as its share of the update's mean per token."""
+        losses = self.objective(inputs, update=self.state.global_step, module=model)
+        count = losses.count if num_items_in_batch is None else num_items_in_batch
+        self._add(losses)
+        # DDP averages gradients over processes; the count already covers all of them.
+        loss = losses.total * (self.accelerator.num_processes / count)
+        return (loss, losses) if return_outputs else loss
+
+    def _add(self, losses: Losses) -> None:
+        """Add to the sums that the next log line reports, without waiting for the device."""
+        zero = torch.zeros_like(losses.total.detach())
+        terms = (getattr(losses, term) for term in TERMS)
+        values = [zero if term is None else term for term in terms]
+        update = torch.stack([*values, losses.count.to(zero.dtype)])
+        self._sums = self._sums.to(update.device) + update
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the mean of each term per token to a training log line."""
+        if "loss" in logs:
+            *terms, count = self.accelerator.reduce(self._sums, reduction="sum").tolist()
+            self._sums = torch.zeros_like(self._sums)
+            logs |= {
+                name: value / count for name, value in zip(TERMS, terms, strict=True) if value
+            }
+            if not math.isfinite(logs["loss"]):
+                raise RunError(
+                    f"The loss is {logs['loss']} after update {self.state.global_step}. "
+                    "Lower `train.learning_rate` or lengthen `train.warmup_updates`."
+                )
+        super().log(logs, start_time)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Return this process's batches of the plan."""
+        if self.train_sampler is None:
+            return super().get_train_dataloader()  # type: ignore[no-any-return]
+        return self._loader(self.train_dataset, self.train_sampler)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
+        """Return this process's share of the validation batches."""
+        if self.eval_sampler is None:
+            return super().get_eval_dataloader(eval_dataset)  # type: ignore[no-any-return]
+        return self._loader(self.eval_dataset, self.eval_sampler)
+
+    def _loader(self, dataset: Any, sampler: TokenBatchSampler) -> DataLoader[Any]:
+        # The sampler already knows its process, so `accelerate` must not shard it again. A
+        # generator of its own keeps the loader from advancing the global one, which dropout uses.
+        return DataLoader(
+            dataset,
+            batch_sampler=sampler,
+            collate_fn=self.data_collator,
+            pin_memory=self.args.dataloader_pin_memory and torch.cuda.is_available(),
+            generator=torch.Generator(),
+        )
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        eval_dataset: Any = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> dict[str, float]:
+        """Return the validation NLL per token: no dropout, no smoothing, no perturbation."""
+        model = self.objective.model
+        model.eval()
+        sums = torch.zeros(2, dtype=torch.float64)
+        for batch in self.get_eval_dataloader(eval_dataset):
+            with self.compute_loss_context_manager():
+                losses = self.objective(self._prepare_inputs(batch))
+            sums += torch.stack([losses.total, losses.count]).to("cpu", torch.float64)
+        model.train()
+        total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
+        metrics = {f"{metric_key_prefix}_nll": total / count}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        return metrics
+
+
+class _EpochCallback(TrainerCallback):
+    """Tell the sampler which epoch begins: the Trainer only reaches `accelerate`'s own samplers."""
+
+    def __init__(self, sampler: TokenBatchSampler | None) -> None:
+        self.sampler = sampler
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.sampler is not None:
+            self.sampler.set_epoch(int(state.epoch or 0))
