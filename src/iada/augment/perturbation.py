@@ -67,8 +67,6 @@ def perturb(
     Returns:
         The perturbed ids and the bool mask of the selected positions, both (batch, length).
     """
-    uniform = torch.rand(
-        ids.shape, generator=generator, device=ids.device, dtype=probability.dtype
-    )
+    uniform = torch.rand(ids.shape, generator=generator, device=ids.device, dtype=probability.dtype)
     selected = uniform < probability
     return torch.where(selected, replacement(ids, generator), ids), selected

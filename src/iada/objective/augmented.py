@@ -66,9 +66,7 @@ class AugmentedObjective:
         self.seed = seed
         self.observer = Observer(model, state_point=config.tnorm_at)
 
-    def __call__(
-        self, batch: Batch, *, update: int = 0, module: nn.Module | None = None
-    ) -> Losses:
+    def __call__(self, batch: Batch, *, update: int = 0, module: nn.Module | None = None) -> Losses:
         """Compute the loss; without perturbation and smoothing when the model is in eval mode.
 
         Args:

@@ -71,7 +71,7 @@ def _bf16() -> bool:
     """Whether the device that training would use computes bf16 in hardware."""
     if torch.cuda.is_available():
         # Without emulation: an old card accepts bf16 and is slower with it than without.
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if torch.backends.mps.is_available():
         return True
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _has_cpu_flag("avx512_bf16")

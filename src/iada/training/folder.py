@@ -1,6 +1,6 @@
 """The run folder: what a run leaves behind, and what it refuses to overwrite.
 
-    config.yaml  environment.json  metrics.jsonl  checkpoints/  model/  translations/  scores.json
+config.yaml  environment.json  metrics.jsonl  checkpoints/  model/  translations/  scores.json
 """
 
 import json

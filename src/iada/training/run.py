@@ -3,7 +3,6 @@
 import logging
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from accelerate import PartialState
 from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
 
 from iada.augment.perturbation import Drop, Replace, Replacement
-from iada.config.files import write_yaml, to_mapping
+from iada.config.files import to_mapping, write_yaml
 from iada.config.run import RunConfig
 from iada.data.batching import TokenBatchSampler
 from iada.data.collate import Collator
@@ -130,7 +129,6 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         adam_beta2=train.adam_beta2,
         weight_decay=train.weight_decay,
         max_grad_norm=train.clip_norm,
-        lr_scheduler_type="inverse_sqrt",
         warmup_steps=train.warmup_updates,
         bf16=train.precision == "bf16",
         torch_compile=train.compile,
@@ -173,7 +171,7 @@ def describe_plan(config: RunConfig) -> str:
     )
     updates = math.ceil(len(sampler) / config.train.accumulation)
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    rows: list[tuple[str, Callable[[], str] | str]] = [
+    rows = [
         ("method", config.method),
         ("training documents", f"{len(corpus.train.store.document_names):,}"),
         ("training windows", f"{len(corpus.train):,}"),

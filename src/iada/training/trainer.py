@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -21,6 +22,7 @@ from iada.data.batching import TokenBatchSampler
 from iada.data.collate import Batch
 from iada.errors import ModelError, RunError
 from iada.objective.augmented import AugmentedObjective, Losses
+from iada.training.schedules import inverse_square_root
 
 TERMS = ("original", "perturbed", "agreement")
 
@@ -83,6 +85,17 @@ class IadaTrainer(Trainer):
         )
         self._sums = torch.zeros(len(TERMS) + 1)
 
+    def create_scheduler(
+        self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
+    ) -> LambdaLR:
+        """Follow the inverse square root schedule; its first update is number 1, not 0."""
+        warmup = self.args.get_warmup_steps(num_training_steps)
+        self.lr_scheduler = LambdaLR(
+            self.optimizer if optimizer is None else optimizer,
+            lambda finished: inverse_square_root(finished + 1, warmup),
+        )
+        return self.lr_scheduler
+
     def compute_loss(
         self,
         model: nn.Module,
@@ -111,9 +124,7 @@ class IadaTrainer(Trainer):
         if "loss" in logs:
             *terms, count = self.accelerator.reduce(self._sums, reduction="sum").tolist()
             self._sums = torch.zeros_like(self._sums)
-            logs |= {
-                name: value / count for name, value in zip(TERMS, terms, strict=True) if value
-            }
+            logs |= {name: value / count for name, value in zip(TERMS, terms, strict=True) if value}
             if not math.isfinite(logs["loss"]):
                 raise RunError(
                     f"The loss is {logs['loss']} after update {self.state.global_step}. "

@@ -1,0 +1,50 @@
+# Every target makes the virtual environment it needs, so a fresh clone needs only Python and make.
+# The constraint file stands in the same pip command as the package: given later, it would find the
+# newest releases (of PyTorch, some gigabytes) already installed.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_WORKERS ?= 2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --quiet --disable-pip-version-check
+INSTALL := $(PIP) install -c constraints.txt
+SOURCES := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/runtime.stamp  ## train, translate, score and report on the embedded corpus
+	$(BIN)/iada demo
+
+test: lint  ## run lint, then every test with coverage
+	$(BIN)/pytest -n $(PYTEST_WORKERS) --cov --cov-report=term --cov-fail-under=90
+
+lint: $(VENV)/dev.stamp  ## check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/docs.stamp  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+clean:  ## remove the environment, caches and built documentation
+	rm -rf $(VENV) site dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
+	$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/runtime.stamp
+
+$(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python
+	$(INSTALL) -e '.[docs]'
+	@touch $@ $(VENV)/runtime.stamp

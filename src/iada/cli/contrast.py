@@ -1,0 +1,47 @@
+"""`iada contrast`: does the model prefer the reference to its contrastive variants?"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from iada.cli.parsing import parse_dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastCommand:
+    """Contrastive accuracy of a run on a set in ContraPro's form."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run folder of the model."""
+    set: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SET")]
+    """ContraPro's JSON, or JSON lines with the context inside."""
+    documents: Path | None = None
+    """Folder of the context documents; by default the one beside SET with the same name."""
+    dry_run: bool = False
+    """Read the set, say what would be scored, and stop."""
+
+
+def parse(arguments: Sequence[str]) -> ContrastCommand:
+    """Parse the arguments of `iada contrast`."""
+    return parse_dataclass(ContrastCommand, arguments, program="iada contrast")
+
+
+def run(command: ContrastCommand) -> Path | None:
+    """Print the accuracies as JSON and merge them into the run's `scores.json`."""
+    from iada.evaluation.contrastive import read_contrastive
+    from iada.evaluation.runs import contrast_run
+    from iada.training.folder import RunFolder
+
+    if command.dry_run:
+        items = read_contrastive(command.set, command.documents)
+        candidates = sum(1 + len(item.variants) for item in items)
+        model = RunFolder(command.run).trained_model()
+        print(f"{model}: score {candidates} candidates of {len(items)} items")
+        return None
+    result, path = contrast_run(command.run, command.set, command.documents)
+    print(json.dumps(result, indent=2))
+    return path

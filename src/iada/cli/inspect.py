@@ -1,0 +1,80 @@
+"""`iada inspect`: importance and replacement probability of every token of a document pair."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from iada.cli.parsing import parse_dataclass
+from iada.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectCommand:
+    """Show what importance-aware augmentation sees: a heat map of a document pair."""
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """Run folder of the model."""
+    source: Path | None = None
+    """Source file; by default the test split of the run's corpus."""
+    target: Path | None = None
+    """Its translation, line for line."""
+    document: int = 1
+    """Which document of the files, counted from 1."""
+    measure: Literal["tnorm", "gnorm"] | None = None
+    """Importance measure; by default the run's, or gnorm if it has none."""
+    alpha: float | None = None
+    """Spread of the importance; by default the run's."""
+    html: Path | None = None
+    """Also write the heat map to this HTML file."""
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.target is None):
+            raise ConfigError("`--source` and `--target` go together.")
+
+
+def parse(arguments: Sequence[str]) -> InspectCommand:
+    """Parse the arguments of `iada inspect`."""
+    return parse_dataclass(InspectCommand, arguments, program="iada inspect")
+
+
+def run(command: InspectCommand) -> Path | None:
+    """Print the heat map; return the HTML file if one was asked for."""
+    from iada.analysis.importance_map import importance_map
+    from iada.data.readers import read_parallel
+    from iada.decoding.translator import DocumentTranslator
+    from iada.report.heatmap import to_terminal
+    from iada.report.page import write_heat_map
+    from iada.training.folder import RunFolder
+
+    config = RunFolder(command.run).config()
+    source, target = config.data.paths("test")
+    if command.source is not None and command.target is not None:
+        source, target = command.source, command.target
+    documents = read_parallel(source, target, boundaries=config.data.boundaries)
+    if not 1 <= command.document <= len(documents):
+        raise DataError(
+            f"{source} has {len(documents)} documents; there is no document {command.document}."
+        )
+    measure = command.measure
+    if measure is None:
+        measure = "tnorm" if config.augment.measure == "tnorm" else "gnorm"
+    augment = replace(config.augment, measure=measure)
+    if command.alpha is not None:
+        augment = replace(augment, alpha=command.alpha)
+    translator = DocumentTranslator.load(command.run)
+    views = importance_map(
+        translator.model,
+        translator.subwords,
+        [documents[command.document - 1]],
+        augment=augment,
+        windows=translator.windows,
+    )
+    print(to_terminal(views, colour=sys.stdout.isatty()))
+    if command.html is None:
+        return None
+    title = f"Importance ({measure}) in {documents[command.document - 1].name}"
+    return write_heat_map(command.html, views, title)

@@ -1,0 +1,143 @@
+"""The entry point: choose a command, import only that one, turn errors into one line.
+
+Nothing slow is imported here, so that `iada --help` and a mistyped command answer at once.
+Results go to stdout; errors, logs and progress go to stderr. Exit codes: 0 done, 1 defect (with
+a traceback), 2 something the user can mend, 130 interrupted, 141 the reader of stdout went away.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from iada import __version__
+from iada.errors import IadaError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("iada.cli.demo", "train, translate and score on the embedded corpus, then report"),
+    "train": ("iada.cli.train", "train a model from a YAML recipe"),
+    "translate": ("iada.cli.translate", "translate documents with a trained model"),
+    "evaluate": ("iada.cli.evaluate", "score translations: BLEU, chrF and significance"),
+    "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
+    "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
+    "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
+}
+"""Command -> (module, one line of help)."""
+
+_USER_FILE_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+
+
+def entry_point() -> None:
+    """Run the console script."""
+    sys.exit(main())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Args:
+        argv: arguments after the program's name; those of the process if not given.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or os.environ.get("IADA_DEBUG", "") not in ("", "0")
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = _dispatch(arguments)
+        # A closed pipe shows only when the buffer is written, and must show inside this `try`.
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:
+        return _exit_code(stop)
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print("interrupted", file=sys.stderr)
+        return 130
+    except IadaError as error:
+        if debug:
+            raise
+        return _fail(str(error))
+    except _USER_FILE_ERRORS as error:
+        if debug or error.filename is None:
+            raise
+        return _fail(f"{error.filename}: {error.strerror}.")
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    command = arguments[0]
+    if command in ("-V", "--version"):
+        print(f"iada {__version__}")
+        return 0
+    if command not in COMMANDS:
+        from iada.config.suggestions import did_you_mean
+
+        return _fail(f"there is no command `{command}`. {did_you_mean(command, COMMANDS)}")
+    return _run(COMMANDS[command][0], arguments[1:])
+
+
+def _run(module_name: str, arguments: list[str]) -> int:
+    import importlib
+
+    # Read by `transformers` when a command imports it; a value set by the user stays.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    with _logging():
+        module = importlib.import_module(module_name)
+        module.run(module.parse(arguments))
+    return 0
+
+
+@contextlib.contextmanager
+def _logging() -> Iterator[None]:
+    """Send our own messages, and others' warnings, to stderr for as long as a command runs."""
+    import logging
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    root, ours = logging.getLogger(), logging.getLogger("iada")
+    level = ours.level
+    root.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        ours.setLevel(level)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {description}" for name, (_, description) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: iada COMMAND [ARGUMENTS]",
+            "",
+            "Document-level machine translation with importance-aware data augmentation.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "options:",
+            "  -h, --help     show this message, or the options of a command: iada train --help",
+            "  -V, --version  show the version",
+            "  --debug        show the traceback of an error",
+        ]
+    )
+
+
+def _fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None or isinstance(stop.code, int):
+        return stop.code or 0
+    print(stop.code, file=sys.stderr)
+    return 1

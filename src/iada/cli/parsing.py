@@ -1,0 +1,119 @@
+"""Command-line flags from dataclasses: a field is a flag is a YAML key, underscores included.
+
+`parse_dataclass` serves every command. Commands that describe a whole run derive their class from
+`RunCommand` and use `parse_run_command`, which puts a YAML recipe beneath the flags.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import tyro
+
+from iada.config.files import load_run_config
+from iada.config.run import RunConfig
+from iada.errors import ConfigError
+
+Command = TypeVar("Command")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunCommand:
+    """A command that takes a recipe and any key of it as a flag."""
+
+    recipe: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")] = None
+    """YAML file of the run; flags win over it."""
+    # An empty name keeps the flags what the YAML keys are: `--seed`, not `--config.seed`.
+    config: Annotated[RunConfig, tyro.conf.arg(name="")] = dataclasses.field(
+        default_factory=RunConfig
+    )
+    """The run: the recipe's values, with the flags applied."""
+
+
+RunCommandType = TypeVar("RunCommandType", bound=RunCommand)
+
+
+def parse_dataclass(
+    cls: type[Command],
+    arguments: Sequence[str],
+    *,
+    program: str,
+    default: Command | None = None,
+) -> Command:
+    """Parse flags into a dataclass.
+
+    Args:
+        cls: the configuration class of the command; its docstrings are the help.
+        arguments: what follows the command on the line.
+        program: shown in the usage line, for example `iada train`.
+        default: values of the flags that are not given; otherwise those of the class.
+
+    Raises:
+        SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
+        ConfigError: a value breaks a rule of its class.
+    """
+    if default is None:
+        return tyro.cli(cls, prog=program, args=arguments, use_underscores=True)
+    return tyro.cli(cls, prog=program, args=arguments, default=default, use_underscores=True)
+
+
+def parse_run_command(
+    cls: type[RunCommandType], arguments: Sequence[str], *, program: str
+) -> RunCommandType:
+    """Parse `[RECIPE] [flags]`: defaults, then the method's, then the recipe's, then the flags.
+
+    Args:
+        cls: `RunCommand` or a subclass with flags of its own.
+        arguments: what follows the command on the line.
+        program: shown in the usage line, for example `iada train`.
+
+    Raises:
+        SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
+        ConfigError: the recipe or a value is wrong.
+    """
+    # The parser needs the recipe's values as its defaults, so both are looked up before it runs.
+    recipe = _find_recipe(arguments, set(_switches(cls)))
+    method = _find_value("--method", arguments)
+    default = cls(recipe=recipe, config=load_run_config(recipe, method=method))
+    command = parse_dataclass(cls, arguments, program=program, default=default)
+    if command.recipe != recipe:
+        raise ConfigError(f"Give the recipe first: `{program} {command.recipe} ...`.")
+    return command
+
+
+def _find_recipe(arguments: Sequence[str], switches: set[str]) -> Path | None:
+    """Return the first argument that is neither a flag nor the value of one."""
+    is_value = False
+    for argument in arguments:
+        if argument.startswith("--"):
+            name = argument.removeprefix("--").replace("-", "_")
+            is_value = "=" not in argument and name not in switches
+        elif argument.startswith("-") or is_value:
+            # Negative numbers are values, and `-h` takes none.
+            is_value = False
+        else:
+            return Path(argument)
+    return None
+
+
+def _find_value(flag: str, arguments: Sequence[str]) -> str | None:
+    """Return the last value of a flag, given as `--flag value` or `--flag=value`."""
+    value = None
+    for position, argument in enumerate(arguments):
+        if argument == flag and position + 1 < len(arguments):
+            value = arguments[position + 1]
+        elif argument.startswith(f"{flag}="):
+            value = argument.removeprefix(f"{flag}=")
+    return value
+
+
+def _switches(cls: type[Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of the flags that take no value."""
+    for name, hint in get_type_hints(cls).items():
+        if hint is bool:
+            yield from (f"{prefix}{name}", f"{prefix}no_{name}")
+        elif hint is RunConfig:
+            yield from _switches(hint, prefix)
+        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from _switches(hint, f"{prefix}{name}.")

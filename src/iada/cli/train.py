@@ -1,0 +1,38 @@
+"""`iada train`: train a model from a recipe."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from iada.cli.parsing import RunCommand, parse_run_command
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCommand(RunCommand):
+    """Train a model. Runs alike under `accelerate launch` and `torchrun`."""
+
+    resume: bool = False
+    """Continue the run of `--output` from its newest checkpoint."""
+    dry_run: bool = False
+    """Read the corpus, print the resolved configuration and the plan, and stop."""
+
+
+def parse(arguments: Sequence[str]) -> TrainCommand:
+    """Parse the arguments of `iada train`."""
+    return parse_run_command(TrainCommand, arguments, program="iada train")
+
+
+def run(command: TrainCommand) -> Path:
+    """Train, and return the run folder."""
+    import yaml
+
+    from iada.config.files import to_mapping
+    from iada.training.run import describe_plan, train
+
+    if command.dry_run:
+        print(yaml.safe_dump(to_mapping(command.config), sort_keys=False, allow_unicode=True))
+        print(describe_plan(command.config))
+        return command.config.output
+    folder = train(command.config, resume=command.resume)
+    print(folder.path)
+    return folder.path

@@ -1,0 +1,1 @@
+"""Translate whole documents, and score given translations."""

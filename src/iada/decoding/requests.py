@@ -1,0 +1,50 @@
+"""What an engine is asked to do for one sentence, and the interface of engines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Request:
+    """Translate one sentence in its window."""
+
+    source: tuple[int, ...]
+    """Source window, `</s>` included."""
+    prefix: tuple[int, ...]
+    """What the decoder has already said: `<s> c1 <sep> c2 <sep> c3 <sep>`."""
+    max_new: int
+    """Most tokens of the translation, `</s>` not counted."""
+
+    @property
+    def size(self) -> int:
+        """Tokens of the longer side, for batching."""
+        return max(len(self.source), len(self.prefix) + self.max_new)
+
+
+class Engine(Protocol):
+    """Searches for the best translation of each request."""
+
+    name: str
+
+    def translate(self, requests: Sequence[Request]) -> list[list[int]]:
+        """Return the tokens of each translation, without prefix and special tokens."""
+        ...
+
+
+def batches(requests: Sequence[Request], max_tokens: int) -> list[list[int]]:
+    """Group request numbers, alike in length, into batches of at most `max_tokens` with padding.
+
+    A request that is larger than the budget gets a batch of its own.
+    """
+    order = sorted(range(len(requests)), key=lambda i: (requests[i].size, i), reverse=True)
+    grouped: list[list[int]] = []
+    for number in order:
+        if grouped:
+            batch = grouped[-1]
+            # The first of a batch is its largest.
+            if (len(batch) + 1) * requests[batch[0]].size <= max_tokens:
+                batch.append(number)
+                continue
+        grouped.append([number])
+    return grouped

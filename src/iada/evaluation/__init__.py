@@ -1,0 +1,1 @@
+"""Scores of translations and of models, each with what is needed to compare it."""

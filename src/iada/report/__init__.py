@@ -1,0 +1,1 @@
+"""What runs leave behind, made readable: tables, figures, heat maps and one HTML page."""

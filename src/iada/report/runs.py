@@ -1,0 +1,262 @@
+"""Finished runs, read from their folders and grouped by system.
+
+Runs that carry the same name are seeds of one system. That is checked: a mean over runs that
+differ in anything but the seed would not say what its label says.
+"""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from iada.config.files import read_yaml, to_mapping
+from iada.config.methods import METHOD_NAMES, Method, augmentation
+from iada.errors import RunError
+
+METHOD_LABELS: dict[str, str] = {
+    "doc2doc": "Doc2Doc",
+    "word_drop": "Word dropout (Drop)",
+    "word_replace": "Word dropout (Repl)",
+    "iada_drop_tnorm": "IADA (Drop, TNorm)",
+    "iada_drop_gnorm": "IADA (Drop, GNorm)",
+    "iada_drop_random": "IADA (Drop, Random)",
+    "iada_replace_tnorm": "IADA (Repl, TNorm)",
+    "iada_replace_gnorm": "IADA (Repl, GNorm)",
+    "iada_replace_random": "IADA (Repl, Random)",
+    "r_drop": "R-Drop",
+    "coword_drop": "CoWord dropout",
+    "uniform_drop_all_losses": "Uniform (Drop, all losses)",
+    "uniform_replace_all_losses": "Uniform (Repl, all losses)",
+}
+"""Readable names of the methods."""
+SENTENCE_LEVEL = "Sentence-level"
+CHANCE = 1 / 3
+"""Expected accuracy of guessing one of er, sie and es."""
+# Where the data lie and how fast the machine is: seeds of one system may differ in them.
+_FREE = (
+    "data.folder",
+    "train.threads",
+    "train.log_every",
+    "train.keep_checkpoints",
+    "decode.max_tokens",
+)
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run."""
+
+    name: str
+    """Label of the system; runs of one system share it."""
+    method: str
+    seed: int
+    folder: Path
+    metrics: tuple[dict[str, Any], ...]
+    """Lines of `metrics.jsonl`."""
+    scores: Mapping[str, Any]
+    """Content of `scores.json`."""
+    config: Mapping[str, Any]
+    """Content of `config.yaml`."""
+
+    def bleu(self, kind: str) -> float | None:
+        """Return the score `s_bleu` or `d_bleu`; None where it was not measured."""
+        score = self.scores.get(kind, {}).get("score")
+        return None if score is None else float(score)
+
+    def accuracy(self, *path: str) -> float | None:
+        """Return correct / total of a part of the contrastive items; without a path, of all."""
+        counts = self.scores.get("contrastive", {})
+        for key in path:
+            counts = counts.get(key, {})
+        return counts["correct"] / counts["total"] if counts.get("total") else None
+
+    def series(self, key: str) -> tuple[list[int], list[float]]:
+        """Return the updates and values of the metrics lines that hold `key`."""
+        lines = [line for line in self.metrics if line.get(key) is not None]
+        return [line["update"] for line in lines], [line[key] for line in lines]
+
+    @property
+    def best_dev_nll(self) -> float | None:
+        """Lowest validation NLL per token."""
+        return min(self.series("dev_nll")[1], default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time of training, validation included; None without metrics."""
+        if not self.metrics:
+            return None
+        # The clock of a resumed run begins again at zero.
+        total = latest = 0.0
+        for line in self.metrics:
+            now = float(line.get("seconds", latest))
+            total += latest if now < latest else 0.0
+            latest = now
+        return total + latest
+
+
+@dataclass(frozen=True)
+class System:
+    """Runs that differ only in their seed."""
+
+    name: str
+    runs: tuple[RunSummary, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean of a value over the runs that have it."""
+
+    mean: float
+    deviation: float | None
+    """Sample standard deviation; None for a single value."""
+    count: int
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Return mean and sample standard deviation of the values present; None if there are none."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    deviation = statistics.stdev(present) if len(present) > 1 else None
+    return Spread(statistics.fmean(present), deviation, len(present))
+
+
+def load_run(folder: Path, *, name: str | None = None) -> RunSummary:
+    """Read a trained and evaluated run.
+
+    Args:
+        folder: the run folder.
+        name: label of the system; without it, the method's, with every changed augmentation key.
+
+    Raises:
+        RunError: a file is missing or cannot be read.
+    """
+    config_file = folder / "config.yaml"
+    if not config_file.is_file():
+        raise RunError(
+            f"{folder} is not a run folder: it has no config.yaml. Give the `output` folder of "
+            "`iada train`."
+        )
+    config = read_yaml(config_file)
+    if "method" not in config or "seed" not in config:
+        raise RunError(
+            f"{config_file} has no `method` or no `seed`, so it is not the configuration that "
+            "`iada train` wrote. Give the `output` folder of `iada train`."
+        )
+    return RunSummary(
+        name=system_name(config) if name is None else name,
+        method=str(config["method"]),
+        seed=int(config["seed"]),
+        folder=folder,
+        metrics=_read_metrics(folder),
+        scores=_read_scores(folder),
+        config=config,
+    )
+
+
+def system_name(config: Mapping[str, Any]) -> str:
+    """Name a configuration: its method, and the augmentation keys that differ from the method's."""
+    method = str(config["method"])
+    label = METHOD_LABELS.get(method, method)
+    if config.get("windows", {}).get("context") == 0:
+        label = SENTENCE_LEVEL if method == "doc2doc" else f"{SENTENCE_LEVEL}, {label}"
+    if method not in METHOD_NAMES:
+        return label
+    usual = to_mapping(augmentation(cast(Method, method)))
+    given = config.get("augment", {})
+    changed = [
+        f"{'α' if key == 'alpha' else key} = {given[key]}"
+        for key in usual
+        if key in given and given[key] != usual[key]
+    ]
+    return ", ".join([label, *changed])
+
+
+def group_runs(runs: Sequence[RunSummary]) -> tuple[System, ...]:
+    """Gather runs of the same name, in order of first appearance and then by seed.
+
+    Raises:
+        RunError: runs of one name share a seed, or differ in more than the seed.
+    """
+    groups: dict[str, list[RunSummary]] = {}
+    for run in runs:
+        groups.setdefault(run.name, []).append(run)
+    for group in groups.values():
+        _check_only_seeds_differ(group)
+    return tuple(
+        System(name, tuple(sorted(group, key=lambda run: run.seed)))
+        for name, group in groups.items()
+    )
+
+
+def settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the configuration as `section.key: value`, without what names one run of a system."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= settings(value, f"{name}.")
+        elif name not in ("output", "seed"):
+            flat[name] = value
+    return flat
+
+
+def _check_only_seeds_differ(group: Sequence[RunSummary]) -> None:
+    first, seeds = group[0], {group[0].seed: group[0]}
+    expected = settings(first.config)
+    for run in group[1:]:
+        if run.seed in seeds:
+            raise RunError(
+                f"{seeds[run.seed].folder} and {run.folder} are both shown as “{run.name}” with "
+                f"seed {run.seed}. Leave one out, or give one of them another name."
+            )
+        seeds[run.seed] = run
+        found = settings(run.config)
+        keys = (key for key in expected | found if key not in _FREE)
+        changed = [key for key in keys if expected.get(key) != found.get(key)]
+        if changed:
+            raise RunError(
+                f"{first.folder} and {run.folder} are both shown as “{run.name}” but differ in "
+                f"{', '.join(changed)}. Give one of them another name."
+            )
+
+
+def _read_metrics(folder: Path) -> tuple[dict[str, Any], ...]:
+    path = folder / "metrics.jsonl"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise RunError(
+            f"{path} does not exist, so {folder} was never trained. Train it with "
+            f"`iada train {folder / 'config.yaml'}`."
+        ) from None
+    metrics = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            metrics.append({"update": int(record["update"])} | record)
+        except (ValueError, KeyError, TypeError):
+            raise RunError(
+                f"{path}:{number}: is not a line of metrics, perhaps because training was "
+                "stopped in the middle of it. Remove the line."
+            ) from None
+    return tuple(metrics)
+
+
+def _read_scores(folder: Path) -> dict[str, Any]:
+    path = folder / "scores.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(
+            f"{path} does not exist. Score the run first with `iada evaluate {folder}`."
+        ) from None
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise RunError(
+            f"{path} does not hold scores. Write it again with `iada evaluate {folder}`."
+        )
+    return content

@@ -1,0 +1,193 @@
+"""Results as tables, in plain text and Markdown; the HTML page renders the same tables.
+
+Every number is the mean over the seeds of a system with the sample standard deviation, or the
+value itself for one seed. What was not measured shows a dash, never a zero.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iada.report.runs import CHANCE, RunSummary, Spread, System, group_runs, settings, spread
+
+MISSING = "–"
+_TIME_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: `value` to sort by (None where nothing was measured), `text` to show."""
+
+    value: float | str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Column:
+    """Heading of a column."""
+
+    name: str
+    numeric: bool = True
+    """Align to the right."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells under headings, and the lines below them without which they cannot be read."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def results_table(runs: Sequence[RunSummary]) -> Table:
+    """Compare the systems: one row each, in the order given."""
+    systems = group_runs(runs)
+    names = ("Seeds", "s-BLEU", "d-BLEU", "Pronouns (context needed) %", "Pronouns (all) %")
+    numeric = (Column(name) for name in (*names, "dev NLL (best)", "Training time"))
+    return Table(
+        columns=(Column("System", numeric=False), *numeric),
+        rows=tuple(_result_row(system) for system in systems),
+        notes=_result_notes(runs, systems),
+    )
+
+
+def accuracy_table(runs: Sequence[RunSummary], part: str, keys: Sequence[str]) -> Table:
+    """Show the accuracy of each system in each `key` of `part`, in percent."""
+    rows = []
+    for system in group_runs(runs):
+        cells = (_percent([run.accuracy(part, key) for run in system.runs]) for key in keys)
+        rows.append((Cell(system.name, system.name), *cells))
+    headings = (Column(key) for key in keys)
+    return Table((Column("System", numeric=False), *headings), tuple(rows))
+
+
+def differences_table(runs: Sequence[RunSummary]) -> Table:
+    """Show the settings in which the systems differ, one row each."""
+    systems = group_runs(runs)
+    configs = [settings(system.runs[0].config) for system in systems]
+    keys = dict.fromkeys(key for config in configs for key in config)
+    rows = []
+    for key in keys:
+        values = [config.get(key) for config in configs]
+        if any(value != values[0] for value in values):
+            rows.append((Cell(key, key), *(_setting(value) for value in values)))
+    names = (Column(system.name, numeric=False) for system in systems)
+    return Table((Column("Setting", numeric=False), *names), tuple(rows))
+
+
+def to_text(table: Table) -> str:
+    """Align the table for a terminal, with its notes below."""
+    lines = [[column.name for column in table.columns]]
+    lines += [[cell.text for cell in row] for row in table.rows]
+    widths = [max(text_width(line[i]) for line in lines) for i in range(len(table.columns))]
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    rendered = [_aligned(line, widths, table.columns) for line in lines]
+    return "\n".join([rendered[0], rule, *rendered[1:], "", *table.notes]).rstrip() + "\n"
+
+
+def to_markdown(table: Table) -> str:
+    """Write the table as GitHub-flavoured Markdown, with its notes below."""
+    heads = [column.name for column in table.columns]
+    rules = ["---:" if column.numeric else "---" for column in table.columns]
+    rows = [[cell.text for cell in row] for row in table.rows]
+    lines = [f"| {' | '.join(_escaped(text) for text in row)} |" for row in (heads, rules, *rows)]
+    notes = [line for note in table.notes for line in ("", _escaped(note))]
+    return "\n".join([*lines, *notes]) + "\n"
+
+
+def text_width(text: str) -> int:
+    """Count the columns that the text takes in a terminal."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
+
+
+def _result_row(system: System) -> tuple[Cell, ...]:
+    runs = system.runs
+    return (
+        Cell(system.name, system.name),
+        Cell(len(runs), str(len(runs))),
+        _number([run.bleu("s_bleu") for run in runs], digits=2),
+        _number([run.bleu("d_bleu") for run in runs], digits=2),
+        _percent([run.accuracy("context") for run in runs]),
+        _percent([run.accuracy() for run in runs]),
+        _number([run.best_dev_nll for run in runs], digits=3),
+        _duration(spread([run.seconds for run in runs]), len(runs)),
+    )
+
+
+def _result_notes(runs: Sequence[RunSummary], systems: Sequence[System]) -> tuple[str, ...]:
+    notes = [_signatures(runs)]
+    items = {run.scores.get("contrastive", {}).get("context", {}).get("total") for run in runs}
+    counts = sorted(item for item in items if item)
+    number = f"the {counts[0]} items" if len(counts) == 1 else "the items"
+    notes.append(
+        f"Pronouns: one of er, sie and es, so chance is {CHANCE:.1%}; “context needed” counts "
+        f"{number} whose antecedent is 1 to 3 sentences back."
+    )
+    if any(len(system.runs) > 1 for system in systems):
+        notes.append("± is the sample standard deviation over seeds.")
+    return tuple(notes)
+
+
+def _signatures(runs: Sequence[RunSummary]) -> str:
+    found: dict[str, list[str]] = {}
+    for kind, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU")):
+        for run in runs:
+            signature = run.scores.get(kind, {}).get("signature")
+            if signature and label not in found.setdefault(signature, []):
+                found[signature].append(label)
+    if not found:
+        return "BLEU was not measured."
+    text = "; ".join(f"{' and '.join(labels)} {name}" for name, labels in found.items())
+    labels = [label for group in found.values() for label in group]
+    differ = len(labels) > len(set(labels))
+    warning = " These differ between runs, so the BLEU scores do not compare." if differ else ""
+    return f"Signature: {text}.{warning}"
+
+
+def _percent(values: Sequence[float | None]) -> Cell:
+    return _number([None if value is None else 100 * value for value in values], digits=1)
+
+
+def _number(values: Sequence[float | None], *, digits: int) -> Cell:
+    return _cell(spread(values), len(values), digits=digits)
+
+
+def _cell(found: Spread | None, runs: int, *, digits: int, unit: float = 1.0) -> Cell:
+    if found is None:
+        return Cell(None, MISSING)
+    text = f"{found.mean / unit:.{digits}f}"
+    if found.deviation is not None:
+        text += f" ± {found.deviation / unit:.{digits}f}"
+    if found.count < runs:
+        text += f" (n = {found.count})"
+    return Cell(found.mean, text)
+
+
+def _duration(found: Spread | None, runs: int) -> Cell:
+    if found is None:
+        return Cell(None, MISSING)
+    unit, name = next((unit, name) for unit, name in _TIME_UNITS if found.mean >= unit)
+    cell = _cell(found, runs, digits=1, unit=unit or 1.0)
+    return Cell(cell.value, f"{cell.text} {name}")
+
+
+def _setting(value: Any) -> Cell:
+    if value is None:
+        return Cell(None, MISSING)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return Cell(value if isinstance(value, int | float) else text, text)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+    cells = []
+    for text, width, column in zip(line, widths, columns, strict=True):
+        gap = " " * (width - text_width(text))
+        cells.append(gap + text if column.numeric else text + gap)
+    return "  ".join(cells).rstrip()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,167 @@
+"""Flags are YAML keys: they win over the recipe, which wins over the method."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import tyro
+
+from iada.cli.parsing import RunCommand, parse_dataclass, parse_run_command
+from iada.config.decode import DecodeConfig
+from iada.config.methods import augmentation
+from iada.config.run import RunConfig
+from iada.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateLike:
+    """Translate documents."""
+
+    model: tyro.conf.Positional[Path]
+    """Run folder."""
+    output: Path | None = None
+    """Where to write."""
+    dry_run: bool = False
+    """Print the plan."""
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    """Search."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainLike(RunCommand):
+    """Train a model."""
+
+    resume: bool = False
+    """Continue."""
+    dry_run: bool = False
+    """Print the plan."""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "method: iada_drop_tnorm\nseed: 5\naugment: {p_current: 0.4}\n"
+        "model: {max_positions: 128}\nwindows: {max_length: 100}\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def train(*arguments: str | Path) -> TrainLike:
+    return parse_run_command(TrainLike, [str(one) for one in arguments], program="iada train")
+
+
+@pytest.mark.parametrize("flag", ["--dry_run", "--dry-run"])
+def test_positionals_nested_flags_and_switches(flag: str) -> None:
+    arguments = ["runs/a", "--decode.max_length_ratio", "2", flag]
+    parsed = parse_dataclass(TranslateLike, arguments, program="iada translate")
+    decode = DecodeConfig(max_length_ratio=2.0)
+    assert parsed == TranslateLike(model=Path("runs/a"), dry_run=True, decode=decode)
+
+
+def test_given_defaults_are_kept() -> None:
+    default = TranslateLike(model=Path("runs/a"), output=Path("out.txt"))
+    parsed = parse_dataclass(TranslateLike, [], program="iada translate", default=default)
+    assert parsed == default
+
+
+def test_a_value_that_breaks_a_rule_is_our_error() -> None:
+    with pytest.raises(ConfigError, match=r"`decode\.beam` must be at least 1, but is 0"):
+        parse_dataclass(TranslateLike, ["runs/a", "--decode.beam", "0"], program="iada translate")
+
+
+def test_a_missing_positional_ends_with_exit_code_2() -> None:
+    with pytest.raises(SystemExit) as stop:
+        parse_dataclass(TranslateLike, [], program="iada translate")
+    assert stop.value.code == 2
+
+
+def test_no_arguments_give_the_default_run() -> None:
+    assert train() == TrainLike(config=RunConfig())
+
+
+def test_flags_win_over_the_recipe_and_the_recipe_over_the_method(recipe: Path) -> None:
+    command = train(recipe, "--augment.alpha", "0.3", "--augment.p_context=0.2", "--seed", "6")
+    assert command.recipe == recipe
+    assert command.config.seed == 6
+    assert command.config.augment == replace(
+        augmentation("iada_drop_tnorm"), alpha=0.3, p_context=0.2, p_current=0.4
+    )
+    assert not command.resume
+
+
+@pytest.mark.parametrize("method", [["--method", "word_replace"], ["--method=word_replace"]])
+def test_a_method_flag_changes_the_defaults_beneath_the_recipe(
+    recipe: Path, method: list[str]
+) -> None:
+    command = train(recipe, "--augment.alpha", "0.3", *method, "--resume", "--dry_run")
+    assert (command.resume, command.dry_run) == (True, True)
+    assert command.config.method == "word_replace"
+    assert command.config.augment == replace(augmentation("word_replace"), p_current=0.4, alpha=0.3)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ["--resume"],
+        ["--no-resume"],
+        ["--seed", "3"],
+        ["--seed=3"],
+        ["--train.compile"],
+        ["--train.no_compile", "--dry-run"],
+        ["--augment.weight-original", "0.5"],
+    ],
+)
+def test_the_recipe_may_stand_anywhere(recipe: Path, before: list[str]) -> None:
+    command = train(*before, recipe)
+    assert command.recipe == recipe
+    assert command.config.model.max_positions == 128
+
+
+def test_rules_hold_for_recipe_and_flags_together(recipe: Path) -> None:
+    # 128 positions come from the recipe, so a flag alone cannot ask for longer windows.
+    with pytest.raises(ConfigError, match=r"`windows\.max_length` must be at most"):
+        train(recipe, "--windows.max_length", "200")
+    both = train(recipe, "--windows.max_length", "200", "--model.max_positions", "200")
+    assert both.config.windows.max_length == 200
+
+
+def test_a_missing_recipe_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: there is no such configuration file"):
+        train("none.yaml")
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Did you mean `word_drop`"):
+        train("--method", "worddrop")
+
+
+def test_a_recipe_is_never_ignored(recipe: Path) -> None:
+    # To the parser `--` ends the flags; looked at one by one, it could be a flag with a value.
+    with pytest.raises(ConfigError, match="Give the recipe first: `iada train "):
+        train("--", recipe)
+
+
+def test_an_unknown_flag_is_answered_with_the_nearest_one(
+    recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train(recipe, "--augment.alpa", "0.3")
+    assert stop.value.code == 2
+    shown = capsys.readouterr()
+    assert "--augment.alpha" in shown.err
+    assert shown.out == ""
+
+
+def test_help_shows_the_values_of_the_recipe(
+    recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train(recipe, "--help")
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert "usage: iada train" in shown
+    assert "--augment.p_context" in shown
+    assert "(default: 5)" in shown
+    assert "--config" not in shown
