@@ -26,7 +26,8 @@ def hidden_state_norm(states: Tensor) -> Tensor:
     Returns:
         (batch, length), float32 or better, detached.
     """
-    return at_least_float32(states.detach()).norm(dim=-1)
+    norms: Tensor = torch.linalg.vector_norm(at_least_float32(states.detach()), dim=-1)
+    return norms
 
 
 def gradient_norm(loss: Tensor, embeddings: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from iada.config.rules import require
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The Transformer of the paper (base): post-norm, sinusoidal positions, one embedding matrix."""
+    """The paper's Transformer (base): post-norm, sinusoidal positions, one embedding matrix."""
 
     dim: int = 512
     """Width of the model."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -55,9 +55,7 @@ class Collator:
         }
 
 
-def _padded(
-    rows: Sequence[npt.NDArray[np.integer[npt.NBitBase]]], fill: int, dtype: torch.dtype
-) -> Tensor:
+def _padded(rows: Sequence[npt.NDArray[Any]], fill: int, dtype: torch.dtype) -> Tensor:
     width = max(len(row) for row in rows)
     padded = np.full((len(rows), width), fill, dtype=np.int64)
     for number, row in enumerate(rows):

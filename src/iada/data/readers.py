@@ -1,4 +1,4 @@
-"""Text files to documents.
+r"""Text files to documents.
 
 A file is split at `\n` and nowhere else, so that line k of every tool and every output is the
 same line. How documents are parted is stated, never guessed: by a blank line, by a `<d>` line
@@ -65,6 +65,14 @@ def split_documents(lines: list[str], boundaries: Boundaries) -> list[Span]:
     return spans
 
 
+def documents_of(path: Path, lines: list[str], spans: list[Span]) -> list[Document]:
+    """Return the documents of a file, named after the file and their number in it."""
+    return [
+        Document(f"{path.name}:{number}", tuple(lines[span.start : span.stop]))
+        for number, span in enumerate(spans, start=1)
+    ]
+
+
 def read_documents(
     source: Path, target: Path | None = None, *, boundaries: Boundaries = "blank_line"
 ) -> list[ParallelDocument] | list[Document]:
@@ -73,7 +81,7 @@ def read_documents(
         return read_parallel(source, target, boundaries=boundaries)
     lines = read_lines(source)
     spans = _checked_spans(source, lines, boundaries)
-    return [_document(source, lines, span, number) for number, span in enumerate(spans, start=1)]
+    return documents_of(source, lines, spans)
 
 
 def read_parallel(
@@ -89,17 +97,9 @@ def read_parallel(
             "are unknown. Part the documents by blank lines, or set `data.boundaries: none` if it "
             "is one document."
         )
-    return [
-        ParallelDocument(
-            _document(source, source_lines, span, number),
-            _document(target, target_lines, span, number),
-        )
-        for number, span in enumerate(spans, start=1)
-    ]
-
-
-def _document(path: Path, lines: list[str], span: Span, number: int) -> Document:
-    return Document(f"{path.name}:{number}", tuple(lines[span.start : span.stop]))
+    sources = documents_of(source, source_lines, spans)
+    targets = documents_of(target, target_lines, spans)
+    return [ParallelDocument(*pair) for pair in zip(sources, targets, strict=True)]
 
 
 def _checked_spans(path: Path, lines: list[str], boundaries: Boundaries) -> list[Span]:

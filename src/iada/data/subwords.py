@@ -54,15 +54,15 @@ class Subwords:
     """Encode and decode sentences with a trained byte-pair encoding."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        missing = [token for token in SPECIAL_TOKENS if tokenizer.token_to_id(token) is None]
-        if missing:
+        ids = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+        if missing := [token for token, number in ids.items() if number is None]:
             raise ModelError(
                 f"The tokenizer lacks {', '.join(missing)}. Use a tokenizer that `iada` trained."
             )
         # Text that happens to spell a special token is text.
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
-        self.special = SpecialIds(*(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS))
+        self.special = SpecialIds(*(number for number in ids.values() if number is not None))
 
     def __len__(self) -> int:
         return int(self.tokenizer.get_vocab_size())
@@ -91,7 +91,7 @@ class Subwords:
         """Write `tokenizer.json` and what `AutoTokenizer` needs beside it."""
         from transformers import PreTrainedTokenizerFast
 
-        wrapped = PreTrainedTokenizerFast(
+        wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
             tokenizer_object=self.tokenizer,
             pad_token=PAD,
             bos_token=BOS,

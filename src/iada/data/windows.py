@@ -147,5 +147,5 @@ def _first_sentences(store: TokenStore, config: WindowConfig) -> Offsets:
 
 def _longer_side(store: TokenStore, first: Offsets, last: Offsets) -> Offsets:
     sides = (store.source, store.target)
-    source, target = (side.offsets[last + 1] - side.offsets[first] for side in sides)
-    return np.maximum(source, target)
+    lengths = [side.offsets[last + 1] - side.offsets[first] for side in sides]
+    return np.asarray(np.maximum(*lengths), dtype=np.int64)

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 from iada.config.data import Boundaries
-from iada.data.documents import Document
-from iada.data.readers import read_lines, split_documents
+from iada.data.readers import documents_of, read_lines, split_documents
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import DataError
 
@@ -28,10 +27,7 @@ def translate_file(
     if output.resolve() == source.resolve():
         raise DataError(f"{output} is the input itself. Choose another `--output`.")
     spans = split_documents(lines, boundaries)
-    documents = [
-        Document(f"{source.name}:{number}", tuple(lines[span.start : span.stop]))
-        for number, span in enumerate(spans, start=1)
-    ]
+    documents = documents_of(source, lines, spans)
     started = time.perf_counter()
     translated = translator.translate(documents)
     for span, document in zip(spans, translated, strict=True):

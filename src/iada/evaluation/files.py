@@ -3,15 +3,12 @@
 from pathlib import Path
 
 from iada.config.data import Boundaries
-from iada.data.readers import read_lines, read_parallel, split_documents
-from iada.data.documents import Document
+from iada.data.readers import documents_of, read_lines, split_documents
 from iada.errors import DataError
 from iada.evaluation.scores import evaluate
 
 
-def score_files(
-    hypothesis: Path, reference: Path, *, boundaries: Boundaries
-) -> dict[str, dict[str, object]]:
+def score_files(hypothesis: Path, reference: Path, *, boundaries: Boundaries) -> dict[str, object]:
     """Score translations whose documents are those of the reference file.
 
     The reference says where documents begin; a hypothesis may be an empty line, which is an empty
@@ -25,11 +22,6 @@ def score_files(
         )
     spans = split_documents(reference_lines, boundaries)
     return evaluate(
-        *(
-            [
-                Document(f"{path.name}:{i}", tuple(lines[s.start : s.stop]))
-                for i, s in enumerate(spans, 1)
-            ]
-            for path, lines in ((hypothesis, hypothesis_lines), (reference, reference_lines))
-        )
+        documents_of(hypothesis, hypothesis_lines, spans),
+        documents_of(reference, reference_lines, spans),
     )

@@ -8,9 +8,7 @@ from iada.errors import DataError
 from iada.evaluation.bleu import document_bleu, sentence_bleu
 
 
-def evaluate(
-    hypotheses: Sequence[Document], references: Sequence[Document]
-) -> dict[str, dict[str, object]]:
+def evaluate(hypotheses: Sequence[Document], references: Sequence[Document]) -> dict[str, object]:
     """Score translated documents against their references.
 
     Returns:

@@ -42,7 +42,7 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
         forced_eos_token_id=None,
     )
     model = MarianMTModel(marian)
-    model.generation_config = GenerationConfig(
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,
         bos_token_id=special.bos,
         eos_token_id=special.eos,

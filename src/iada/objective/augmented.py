@@ -6,6 +6,7 @@ the number of tokens of the update is the trainer's affair.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -206,7 +207,7 @@ class AugmentedObjective:
 
 def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
     """Make Ω from what a model's configuration says of its vocabulary."""
-    settings = model.config
+    settings: Any = model.config
     names = ("pad", "bos", "eos", "decoder_start", "sep", "mask")
     ids = {name: getattr(settings, f"{name}_token_id", None) for name in names}
     if config.replacement == "replace":

@@ -51,7 +51,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
     checkpoint = folder.last_checkpoint() if resume else None
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     if state.is_main_process:
-        _save_model(folder, trainer.objective.model, corpus.subwords)
+        _save_model(folder, model, corpus.subwords)
     state.wait_for_everyone()
     return folder
 

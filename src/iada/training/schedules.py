@@ -1,5 +1,7 @@
 """Learning rate as a function of the update."""
 
+import math
+
 
 def inverse_square_root(update: int, warmup: int) -> float:
     """Return the share of the peak rate at an update, counted from 1.
@@ -7,4 +9,4 @@ def inverse_square_root(update: int, warmup: int) -> float:
     Rises linearly to 1 at the end of the warm-up, then falls with the square root of the update.
     """
     warmup = max(warmup, 1)
-    return min(update / warmup, (warmup / update) ** 0.5)
+    return min(update / warmup, math.sqrt(warmup / update))

@@ -8,7 +8,7 @@ micro-batch is wrong under accumulation.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +40,7 @@ class IadaTrainer(Trainer):
         *,
         augment: AugmentConfig,
         train_dataset: Any,
-        data_collator: Callable[[Any], Batch],
+        data_collator: Callable[[Any], Any],
         train_sampler: TokenBatchSampler | None = None,
         eval_dataset: Any = None,
         eval_sampler: TokenBatchSampler | None = None,
@@ -80,7 +80,7 @@ class IadaTrainer(Trainer):
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
-        self.objective = AugmentedObjective(
+        self.augmented_objective = AugmentedObjective(
             model, augment, replacement=replacement, label_smoothing=label_smoothing, seed=args.seed
         )
         self._sums = torch.zeros(len(TERMS) + 1)
@@ -90,11 +90,12 @@ class IadaTrainer(Trainer):
     ) -> LambdaLR:
         """Follow the inverse square root schedule; its first update is number 1, not 0."""
         warmup = self.args.get_warmup_steps(num_training_steps)
-        self.lr_scheduler = LambdaLR(
-            self.optimizer if optimizer is None else optimizer,
-            lambda finished: inverse_square_root(finished + 1, warmup),
-        )
-        return self.lr_scheduler
+        optimizer = optimizer or self.optimizer
+        if optimizer is None:
+            raise ValueError("the optimizer comes before its schedule")
+        schedule = LambdaLR(optimizer, lambda done: inverse_square_root(done + 1, warmup))
+        self.lr_scheduler = schedule
+        return schedule
 
     def compute_loss(
         self,
@@ -104,7 +105,7 @@ class IadaTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the loss of a micro-batch as its share of the update's mean per token."""
-        losses = self.objective(inputs, update=self.state.global_step, module=model)
+        losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
         # DDP averages gradients over processes; the count already covers all of them.
@@ -135,13 +136,13 @@ class IadaTrainer(Trainer):
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return this process's batches of the plan."""
         if self.train_sampler is None:
-            return super().get_train_dataloader()  # type: ignore[no-any-return]
+            return super().get_train_dataloader()
         return self._loader(self.train_dataset, self.train_sampler)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
         """Return this process's share of the validation batches."""
         if self.eval_sampler is None:
-            return super().get_eval_dataloader(eval_dataset)  # type: ignore[no-any-return]
+            return super().get_eval_dataloader(eval_dataset)
         return self._loader(self.eval_dataset, self.eval_sampler)
 
     def _loader(self, dataset: Any, sampler: TokenBatchSampler) -> DataLoader[Any]:
@@ -163,12 +164,12 @@ class IadaTrainer(Trainer):
         metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
         """Return the validation NLL per token: no dropout, no smoothing, no perturbation."""
-        model = self.objective.model
+        model = self.augmented_objective.model
         model.eval()
         sums = torch.zeros(2, dtype=torch.float64)
         for batch in self.get_eval_dataloader(eval_dataset):
             with self.compute_loss_context_manager():
-                losses = self.objective(self._prepare_inputs(batch))
+                losses = self.augmented_objective(cast(Batch, self._prepare_inputs(batch)))
             sums += torch.stack([losses.total, losses.count]).to("cpu", torch.float64)
         model.train()
         total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
