@@ -67,6 +67,7 @@ def perturb(
     Returns:
         The perturbed ids and the bool mask of the selected positions, both (batch, length).
     """
-    uniform = torch.rand(ids.shape, generator=generator, device=ids.device, dtype=probability.dtype)
+    # Always float32: the same generator draws the same numbers whatever the model's precision.
+    uniform = torch.rand(ids.shape, generator=generator, device=ids.device, dtype=torch.float32)
     selected = uniform < probability
     return torch.where(selected, replacement(ids, generator), ids), selected

@@ -42,7 +42,6 @@ class Observer:
     def __init__(self, model: nn.Module, *, state_point: StatePoint = "pre_norm") -> None:
         self.model = model
         stacks = _stacks(model)
-        self._kind: tuple[str, ...] = ("Norm",) if state_point == "pre_norm" else ("Linear",)
         self._positions: Tensor | None = None
         self._watching = False
         self._embeddings: list[Tensor] = []
@@ -145,13 +144,15 @@ def loss_positions(labels: Tensor) -> Tensor:
 
 def _stacks(model: nn.Module) -> tuple[nn.Module, nn.Module]:
     """Return encoder and decoder."""
-    encoder = _call(model, "get_encoder")
-    decoder = _call(model, "get_decoder")
-    if encoder is None or decoder is None or encoder is decoder:
+    encoder, decoder = _call(model, "get_encoder"), _call(model, "get_decoder")
+    settings: Any = getattr(model, "config", None)
+    two_stacks = encoder is not None and decoder is not None and encoder is not decoder
+    if not two_stacks or not getattr(settings, "is_encoder_decoder", False):
         raise ModelError(
             f"{type(model).__name__} is not an encoder-decoder. "
             "Use a sequence-to-sequence model such as Marian, BART, mBART, M2M100 or T5."
         )
+    assert encoder is not None and decoder is not None
     return encoder, decoder
 
 

@@ -108,15 +108,14 @@ class AugmentedObjective:
             )
 
     @torch.no_grad()
-    def probabilities(
-        self, batch: Batch, original: Observation | None, generator: torch.Generator
-    ) -> tuple[Tensor, ...]:
+    def probabilities(self, batch: Batch, original: Observation | None) -> tuple[Tensor, ...]:
         """Return the replacement probability of every token of every stream."""
         config = self.config
         roles = (batch["source_roles"], batch["target_roles"])
         if config.measure == "uniform":
             psi = tuple(torch.zeros(r.shape, device=r.device) for r in roles)
         elif config.measure == "random":
+            generator = self._generator(batch, "random_scores")
             psi = tuple(
                 config.alpha * torch.randn(r.shape, generator=generator, device=r.device)
                 for r in roles
@@ -164,10 +163,8 @@ class AugmentedObjective:
 
     def _perturbed_ids(self, batch: Batch, original: Observation | None) -> tuple[Tensor, ...]:
         streams = (batch["input_ids"], batch["decoder_input_ids"])
-        generator = seeded_generator(
-            self.seed, "perturb", *batch["noise_key"], device=streams[0].device
-        )
-        probabilities = self.probabilities(batch, original, generator)
+        probabilities = self.probabilities(batch, original)
+        generator = self._generator(batch, "perturb")
         sides = ("source", "target")
         return tuple(
             perturb(ids, probability, self.replacement, generator=generator)[0]
@@ -175,6 +172,11 @@ class AugmentedObjective:
             else ids
             for side, ids, probability in zip(sides, streams, probabilities, strict=True)
         )
+
+    def _generator(self, batch: Batch, purpose: str) -> torch.Generator:
+        """Open the batch's own stream of random numbers for a purpose."""
+        device = batch["input_ids"].device
+        return seeded_generator(self.seed, purpose, *batch["noise_key"], device=device)
 
     def _combined(
         self, original: Observation | None, perturbed: Observation, labels: Tensor, count: Tensor

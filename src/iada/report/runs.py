@@ -17,8 +17,8 @@ from iada.errors import RunError
 
 METHOD_LABELS: dict[str, str] = {
     "doc2doc": "Doc2Doc",
-    "word_drop": "Word dropout (Drop)",
-    "word_replace": "Word dropout (Repl)",
+    "word_drop": "WordDrop",
+    "word_replace": "WordRepl",
     "iada_drop_tnorm": "IADA (Drop, TNorm)",
     "iada_drop_gnorm": "IADA (Drop, GNorm)",
     "iada_drop_random": "IADA (Drop, Random)",

@@ -17,13 +17,13 @@ from iada.data.mini.sentences import Gender, Kind, Noun, TaggedDocument, TaggedS
 GRAMMAR_VERSION = 1
 """Rises whenever the same seed yields other text."""
 
-DISTANCE_WEIGHTS = (15, 30, 22, 18, 8, 7)
+DISTANCE_WEIGHTS = (12, 36, 24, 18, 5, 5)
 """How often, in percent, an object was named 0, 1, ... 5 sentences before the pronoun."""
 
-_MIN_BODY = 6
+_MIN_BODY = 8
 _SUBJECT_SHARE = 0.6
 _LATER_MENTION_SHARE = 0.3
-_PAUSE_SHARE = 0.5
+_PAUSE_SHARE = 0.25
 _REMARK_WEIGHTS: dict[Kind, int] = {"address": 40, "homonym": 28, "scene": 16, "remark": 16}
 
 

@@ -1,0 +1,78 @@
+"""What several groups of tests share: a byte-pair encoding, a small corpus, one trained run."""
+
+from pathlib import Path
+
+import pytest
+
+from iada.config.data import DataConfig, SubwordConfig, WindowConfig
+from iada.config.model import ModelConfig
+from iada.config.run import RunConfig
+from iada.config.train import TrainConfig
+from iada.data.mini import MiniConfig, write_mini_corpus
+from iada.data.subwords import SpecialIds, Subwords, train_subwords
+from iada.training.run import train
+
+SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
+
+
+@pytest.fixture(scope="session")
+def subwords() -> Subwords:
+    """An encoding of a few sentences, trained in a moment."""
+    sentences = ["the cat sat on the mat .", "der Hund sah die Katze .", "she saw it , again !"] * 3
+    return train_subwords(sentences, vocabulary_size=330)
+
+
+@pytest.fixture(scope="session")
+def special() -> SpecialIds:
+    """Ids of the special tokens, as every encoding of ours has them."""
+    return SPECIAL
+
+
+@pytest.fixture(scope="session")
+def mini_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small mini corpus."""
+    config = MiniConfig(
+        train_documents=30, dev_documents=6, test_documents=6, contrastive_per_cell=1
+    )
+    return write_mini_corpus(tmp_path_factory.mktemp("mini") / "corpus", config)
+
+
+@pytest.fixture(scope="session")
+def trained_run(mini_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run on the mini corpus. Tests only read it; those that write copy it first."""
+    config = RunConfig(
+        output=tmp_path_factory.mktemp("trained") / "run",
+        method="doc2doc",
+        data=DataConfig(folder=mini_corpus),
+        subwords=SubwordConfig(vocabulary_size=450),
+        windows=WindowConfig(max_length=128),
+        model=ModelConfig(
+            dim=32,
+            feed_forward=64,
+            heads=2,
+            encoder_layers=1,
+            decoder_layers=1,
+            dropout=0.0,
+            max_positions=160,
+        ),
+        train=TrainConfig(
+            max_tokens=1024,
+            accumulation=1,
+            max_updates=60,
+            validate_every=60,
+            warmup_updates=5,
+            learning_rate=5e-3,
+            clip_norm=0.0,
+            label_smoothing=0.0,
+        ),
+    )
+    return train(config).path
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real corpora beside the repository."""
+    folder = Path(__file__).parents[1] / "../shared/data"
+    if not folder.is_dir():
+        pytest.skip("needs the real corpora in ../shared/data, which are not part of the project")
+    return folder

@@ -1,0 +1,195 @@
+"""What the hooks show equals what the model computes, for every supported architecture."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from iada.data.collate import Batch
+from iada.errors import ModelError
+from iada.models.observation import Observer, loss_positions
+
+ModelFactory = Callable[[str], PreTrainedModel]
+
+POST_NORM = ("marian", "bart")
+PRE_NORM = ("mbart", "m2m100")
+ARCHITECTURES = (*POST_NORM, *PRE_NORM, "t5")
+
+every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
+
+
+@pytest.fixture
+def build(tiny_model: Callable[..., PreTrainedModel]) -> ModelFactory:
+    """Build a tiny model of an architecture without dropout."""
+    return lambda architecture: tiny_model(architecture).eval()
+
+
+@pytest.fixture
+def batch() -> Batch:
+    """Two rows of unlike lengths; 2 + 3 positions are in the loss."""
+    return {
+        "input_ids": torch.tensor([[10, 4, 11, 2], [12, 2, 0, 0]]),
+        "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]]),
+        "decoder_input_ids": torch.tensor([[1, 20, 4, 21, 0], [1, 22, 23, 0, 0]]),
+        "labels": torch.tensor([[-100, -100, 21, 2, -100], [22, 23, 2, -100, -100]]),
+        "source_roles": torch.tensor([[1, 0, 2, 0], [2, 0, 0, 0]], dtype=torch.int8),
+        "target_roles": torch.tensor([[0, 1, 0, 2, 0], [0, 2, 2, 0, 0]], dtype=torch.int8),
+        "noise_key": (0, 0),
+    }
+
+
+def full_logits(model: PreTrainedModel, batch: Batch) -> Tensor:
+    names = ("input_ids", "attention_mask", "decoder_input_ids")
+    return model(**{name: batch[name] for name in names}).logits
+
+
+def last_states(model: PreTrainedModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Run both stacks by hand."""
+    mask = batch["attention_mask"]
+    source = model.get_encoder()(batch["input_ids"], attention_mask=mask).last_hidden_state
+    target = model.get_decoder()(
+        input_ids=batch["decoder_input_ids"],
+        encoder_hidden_states=source,
+        encoder_attention_mask=mask,
+    ).last_hidden_state
+    return source, target
+
+
+def last_norm(stack: nn.Module, architecture: str) -> nn.Module:
+    if architecture in POST_NORM:
+        return stack.layers[-1].final_layer_norm
+    return stack.layer_norm if architecture in PRE_NORM else stack.final_layer_norm
+
+
+def last_linear(stack: nn.Module, architecture: str) -> nn.Module:
+    if architecture == "t5":
+        return stack.block[-1].layer[-1].DenseReluDense.wo
+    return stack.layers[-1].fc2
+
+
+@every_architecture
+def test_logits_are_those_of_the_loss_positions(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    expected = full_logits(model, batch)[batch["labels"] >= 0]
+    observed = Observer(model).forward(batch).logits
+    assert observed.shape == (5, 40)
+    torch.testing.assert_close(observed, expected)
+
+
+@every_architecture
+def test_the_state_is_what_enters_the_last_normalisation(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    expected = last_states(model, batch)
+    observed = Observer(model).forward(batch).states
+    stacks = (model.get_encoder(), model.get_decoder())
+    for stack, state, final in zip(stacks, observed, expected, strict=True):
+        torch.testing.assert_close(last_norm(stack, architecture)(state), final)
+        assert not state.requires_grad
+
+
+@every_architecture
+def test_the_other_state_is_the_last_feed_forward_output(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    seen: list[Tensor] = []
+    for stack in (model.get_encoder(), model.get_decoder()):
+        linear = last_linear(stack, architecture)
+        linear.register_forward_hook(lambda _, __, output: seen.append(output))
+    states = Observer(model, state_point="feed_forward").forward(batch).states
+    assert len(seen) == len(states) == 2
+    for state, output in zip(states, seen, strict=True):
+        assert torch.equal(state, output)
+
+
+@every_architecture
+def test_embeddings_are_the_lookups_of_source_and_decoder_input(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    observed = Observer(model).forward(batch)
+    source, target = observed.embeddings
+    assert source.shape == (2, 4, 16)
+    assert target.shape == (2, 5, 16)
+    torch.testing.assert_close(
+        source, model.get_encoder().get_input_embeddings()(batch["input_ids"])
+    )
+    gradients = torch.autograd.grad(observed.logits.sum(), observed.embeddings)
+    assert all(bool(gradient.any()) for gradient in gradients)
+
+
+@every_architecture
+def test_gradients_reach_frozen_embeddings(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture).requires_grad_(False)
+    observed = Observer(model).forward(batch)
+    gradients = torch.autograd.grad(observed.logits.sum(), observed.embeddings)
+    assert all(bool(gradient.any()) for gradient in gradients)
+
+
+@every_architecture
+def test_other_ids_can_be_read_in_place_of_the_batch(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    changed: Batch = {**batch, "input_ids": batch["input_ids"].clone()}
+    changed["decoder_input_ids"] = batch["decoder_input_ids"].clone()
+    changed["input_ids"][0, 0] = 30
+    changed["decoder_input_ids"][1, 1] = 31
+    observed = Observer(model).forward(
+        batch,
+        input_ids=changed["input_ids"],
+        decoder_input_ids=changed["decoder_input_ids"],
+    )
+    expected = full_logits(model, changed)[batch["labels"] >= 0]
+    torch.testing.assert_close(observed.logits, expected)
+
+
+@every_architecture
+def test_the_model_is_as_before_once_the_hooks_are_removed(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    before = full_logits(model, batch)
+    observer = Observer(model)
+    # While attached but not observing, the model still answers in full.
+    assert torch.equal(full_logits(model, batch), before)
+    observer.forward(batch)
+    observer.remove()
+    assert torch.equal(full_logits(model, batch), before)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_nothing_is_kept_alive_after_a_failed_forward(
+    build: ModelFactory, batch: Batch
+) -> None:
+    model = build("marian")
+    observer = Observer(model)
+    too_long = torch.full((2, 65), 7)
+    with pytest.raises(IndexError):
+        observer.forward(batch, decoder_input_ids=too_long)
+    torch.testing.assert_close(
+        observer.forward(batch).logits, full_logits(model, batch)[batch["labels"] >= 0]
+    )
+
+
+def test_loss_positions_are_flat_and_in_row_major_order(batch: Batch) -> None:
+    # Five columns: row 0 has its labels at 2 and 3, row 1 at 5, 6 and 7.
+    assert loss_positions(batch["labels"]).tolist() == [2, 3, 5, 6, 7]
+
+
+def test_a_model_that_is_no_encoder_decoder_is_refused() -> None:
+    with pytest.raises(ModelError, match="Linear is not an encoder-decoder"):
+        Observer(nn.Linear(2, 2))
+
+
+def test_an_encoder_decoder_without_output_projection_is_refused(build: ModelFactory) -> None:
+    with pytest.raises(ModelError, match=r"MarianModel has no output projection"):
+        Observer(build("marian").model)
