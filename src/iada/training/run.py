@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
 
 from iada.augment.perturbation import Drop, Replace, Replacement
@@ -20,6 +19,7 @@ from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
 from iada.training.corpus import Corpus, file_hashes, load_corpus
 from iada.training.environment import environment
 from iada.training.folder import RunFolder, replace_folder
+from iada.training.processes import on_cpu, process_state
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
         resume: continue from the newest complete checkpoint of `config.output`.
     """
     folder = RunFolder(config.output)
-    state = PartialState()
+    state = process_state()
     # Decided on one process before any writes, so that all of them see the same folder.
     if resume:
         folder.check_resumable(config)
@@ -75,7 +75,7 @@ def make_trainer(
     config: RunConfig, corpus: Corpus, model: MarianMTModel, folder: RunFolder
 ) -> IadaTrainer:
     """Put the trainer of a run together."""
-    state = PartialState()
+    state = process_state()
 
     def sampler(windows: Any) -> TokenBatchSampler:
         return TokenBatchSampler(
@@ -153,6 +153,7 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         label_names=["labels"],
         report_to="none",
         disable_tqdm=True,
+        use_cpu=on_cpu(),
     )
 
 

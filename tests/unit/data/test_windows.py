@@ -110,9 +110,7 @@ def test_a_window_that_fits_exactly_is_kept_whole(caplog: pytest.LogCaptureFixtu
 
 def test_a_sentence_that_is_too_long_by_itself_is_named() -> None:
     long: Pair = ([10], [20, 21, 22, 23])
-    message = (
-        r"doc2: sentence 2 needs 5 tokens but `windows\.max_length` is 4 \(2 such sentences\)"
-    )
+    message = r"doc2: sentence 2 needs 5 tokens but `windows\.max_length` is 4 \(2 such sentences\)"
     with pytest.raises(DataError, match=message):
         Windows(store_of(DOCUMENT[:1], [([10], [20]), long, long]), WindowConfig(max_length=4))
 

@@ -105,31 +105,19 @@ def test_prefixes_of_different_lengths_share_a_batch_without_a_trace(
 
 
 @every_architecture
-def test_the_prefix_is_listened_to(
-    engine: Callable[..., HuggingFaceEngine], architecture: str
-) -> None:
-    search = engine(architecture)
-    source = (10, 11, 12, 13, 2)
-    prefixes = [(1,), *((1, token, 4) for token in range(20, 30))]
-    answers = {tuple(search.translate([Request(source, p, 6)])[0]) for p in prefixes}
-    assert len(answers) > 1
-
-
-@every_architecture
 @pytest.mark.parametrize("beam", [1, 5])
 def test_special_tokens_are_never_said(
     engine: Callable[..., HuggingFaceEngine], architecture: str, beam: int
 ) -> None:
     search = engine(architecture, beam=beam)
-    bias = torch.zeros(1, search.model.config.vocab_size, dtype=torch.float64)
-    bias[0, list(search.special.all)] = 50.0
-    bias[0, search.special.eos] = 0.0
-    if architecture in ("marian", "bart", "mbart"):
-        # These add a bias to their logits: a model that wants nothing but special tokens.
-        search.model.final_logits_bias = bias
-    for answer in search.translate(EQUAL_PREFIXES):
-        assert not set(answer) & set(search.special.all)
-        assert answer
+    bias = torch.zeros(search.model.config.vocab_size, dtype=torch.float64)
+    bias[list(search.special.all)] = 50.0
+    bias[search.special.eos] = -50.0
+    # A model that wants to say special tokens and never to end.
+    search.model.get_output_embeddings().register_forward_hook(lambda _, __, out: out + bias)
+    answers = search.translate(EQUAL_PREFIXES)
+    # Special tokens would be filtered from the answers, which would then be shorter.
+    assert [len(answer) for answer in answers] == [r.max_new for r in EQUAL_PREFIXES]
 
 
 @every_architecture
@@ -155,7 +143,7 @@ def test_a_hypothesis_is_scored_by_its_own_tokens_alone(
     """
     prefix = (1, 20, 21, 22, 23, 24, 4)
     differ = 0
-    for seed in range(12):
+    for seed in range(6):
         # A beam as wide as the vocabulary loses nothing.
         search = engine("marian", beam=35, seed=seed, length_penalty=length_penalty)
         request = Request((10, 11, 12, 2), prefix, 1)
@@ -167,9 +155,7 @@ def test_a_hypothesis_is_scored_by_its_own_tokens_alone(
             end = log_probabilities(search, request, [token])[search.special.eos]
             sums[token,] = float(first[token] + end)
         own = max(sums, key=lambda h: sums[h] / (len(h) + 1) ** length_penalty)
-        whole = max(
-            sums, key=lambda h: sums[h] / (len(prefix) + len(h) + 1) ** length_penalty
-        )
+        whole = max(sums, key=lambda h: sums[h] / (len(prefix) + len(h) + 1) ** length_penalty)
         assert search.translate([request]) == [list(own)]
         differ += own != whole
     assert differ

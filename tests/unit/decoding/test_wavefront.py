@@ -163,9 +163,9 @@ def test_the_oldest_context_is_dropped_when_the_source_is_too_long(subwords: Sub
 
 def test_the_oldest_context_is_dropped_when_the_prefix_leaves_no_room(subwords: Subwords) -> None:
     engine = FakeEngine(subwords, answer=lambda _: "the cat sat on the mat .")
-    translate(engine, [["a", "a", "a", "a"]], max_positions=40)
+    translate(engine, [["a", "a", "a", "a"]], max_positions=30)
     for call in engine.calls:
-        assert len(call[0].prefix) + call[0].max_new < 40
+        assert len(call[0].prefix) + call[0].max_new < 30
     used = [call[0].prefix.count(subwords.special.sep) for call in engine.calls]
     assert used[:2] == [0, 1]
     assert used[3] < 3

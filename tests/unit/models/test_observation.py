@@ -167,9 +167,7 @@ def test_the_model_is_as_before_once_the_hooks_are_removed(
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
-def test_nothing_is_kept_alive_after_a_failed_forward(
-    build: ModelFactory, batch: Batch
-) -> None:
+def test_nothing_is_kept_alive_after_a_failed_forward(build: ModelFactory, batch: Batch) -> None:
     model = build("marian")
     observer = Observer(model)
     too_long = torch.full((2, 65), 7)

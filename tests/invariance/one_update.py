@@ -1,0 +1,80 @@
+"""Make one update of a tiny model and save its weights; started by the test, once per process.
+
+Usage: one_update.py OUTPUT ACCUMULATION METHOD
+"""
+
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import TrainingArguments
+
+from iada.augment.perturbation import Replace
+from iada.config.data import WindowConfig
+from iada.config.methods import augmentation
+from iada.config.model import ModelConfig
+from iada.data.batching import TokenBatchSampler
+from iada.data.collate import Collator
+from iada.data.mini import generate_documents
+from iada.data.store import TokenStore
+from iada.data.subwords import train_subwords
+from iada.data.windows import Windows
+from iada.models.build import build_model
+from iada.training.processes import process_state
+from iada.training.trainer import IadaTrainer
+
+
+def main(output: Path, accumulation: int, method: str) -> None:
+    """Train on the same four micro-batches, whatever the number of processes."""
+    torch.set_num_threads(1)
+    state = process_state()
+    documents = [d.parallel() for d in generate_documents(6, seed=1, split="train")]
+    sentences = [s for d in documents for side in (d.source, d.target) for s in side.sentences]
+    subwords = train_subwords(sentences, vocabulary_size=500)
+    windows = Windows(TokenStore.build(documents, subwords), WindowConfig())
+    sampler = TokenBatchSampler(
+        windows.lengths(),
+        max_tokens=1400,
+        seed=5,
+        rank=state.process_index,
+        processes=state.num_processes,
+    )
+    # A number that 1, 2 and 4 processes can share without splitting a batch.
+    assert len(sampler) * state.num_processes == 4
+    torch.manual_seed(3)
+    config = ModelConfig(
+        dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0
+    )
+    model = build_model(config, vocabulary_size=len(subwords), special=subwords.special).double()
+    trainer = IadaTrainer(
+        model,
+        TrainingArguments(
+            output_dir=str(output.parent / "checkpoints"),
+            # Plain gradient descent: Adam would turn rounding of a zero gradient into a step.
+            optim="sgd",
+            learning_rate=1.0,
+            max_grad_norm=0.0,
+            max_steps=1,
+            gradient_accumulation_steps=accumulation,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            label_names=["labels"],
+            ddp_find_unused_parameters=False,
+            use_cpu=True,
+        ),
+        augment=augmentation(method),  # type: ignore[arg-type]
+        train_dataset=windows,
+        train_sampler=sampler,
+        data_collator=Collator(subwords.special.pad),
+        replacement=Replace(len(subwords), subwords.reserved_ids),
+    )
+    trainer.train()
+    if state.is_main_process:
+        save_file({name: p.detach().clone() for name, p in model.named_parameters()}, str(output))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,96 @@
+"""The same data give the same update, however they are spread over micro-batches and processes."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from iada.config.files import to_mapping, write_yaml
+from iada.config.mini import mini_run
+from iada.config.model import ModelConfig
+from iada.data.mini import MiniConfig, write_mini_corpus
+
+SCRIPT = Path(__file__).parent / "one_update.py"
+SOURCES = Path(__file__).parents[2] / "src"
+Weights = dict[str, torch.Tensor]
+
+
+def _launch(processes: int, *arguments: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    environment = os.environ | {
+        "PYTHONPATH": str(SOURCES),
+        "OMP_NUM_THREADS": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+    }
+    done = subprocess.run(
+        [*command, f"--nproc_per_node={processes}", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def _updated_here(folder: Path, accumulation: int) -> Weights:
+    spec = importlib.util.spec_from_file_location("one_update", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    output = folder / f"{accumulation}x1.safetensors"
+    threads = torch.get_num_threads()
+    module.main(output, accumulation, "iada_replace_gnorm")
+    torch.set_num_threads(threads)
+    return load_file(output)
+
+
+def _updated(folder: Path, *, accumulation: int, processes: int) -> Weights:
+    output = folder / f"{accumulation}x{processes}.safetensors"
+    _launch(processes, str(SCRIPT), str(output), str(accumulation), "iada_replace_gnorm")
+    return load_file(output)
+
+
+def test_four_micro_batches_on_one_process_equal_two_on_two_and_one_on_four(
+    tmp_path: Path,
+) -> None:
+    one = _updated_here(tmp_path, accumulation=4)
+    two = _updated(tmp_path, accumulation=2, processes=2)
+    four = _updated(tmp_path, accumulation=1, processes=4)
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-9)
+        torch.testing.assert_close(four[name], value, rtol=0, atol=1e-9)
+    # Half the data make another update: the comparison can fail.
+    fewer = _updated_here(tmp_path, accumulation=2)
+    assert any((fewer[name] - value).abs().max() > 1e-4 for name, value in one.items())
+
+
+def test_two_processes_train_one_run(tmp_path: Path) -> None:
+    write_mini_corpus(
+        tmp_path / "corpus",
+        MiniConfig(train_documents=9, dev_documents=3, test_documents=3, contrastive_per_cell=1),
+    )
+    config = mini_run(
+        "iada_replace_gnorm", corpus=tmp_path / "corpus", output=tmp_path / "run", updates=4
+    )
+    config = replace(
+        config,
+        model=ModelConfig(
+            dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.1
+        ),
+        train=replace(config.train, validate_every=2, log_every=1),
+    )
+    recipe = tmp_path / "recipe.yaml"
+    write_yaml(recipe, to_mapping(config))
+    _launch(2, "-m", "iada", "train", str(recipe))
+    assert (config.output / "model" / "model.safetensors").is_file()
+    lines = (config.output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    # Written once, by the main process: four updates and two validations.
+    assert [json.loads(line)["update"] for line in lines] == [1, 2, 2, 3, 4, 4]
