@@ -79,7 +79,7 @@ def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
     contrastive_set = corpus / "contrastive.json"
     jobs = []
     for seed in config.seeds:
-        systems = [(method, 3, method) for method in config.methods]
+        systems: list[tuple[Method, int, str]] = [(m, 3, m) for m in config.methods]
         if config.with_sentence_baseline:
             systems.append(("doc2doc", 0, "sentence"))
         for method, context, name in systems:
@@ -113,7 +113,8 @@ def _report(config: DemoConfig, folders: Sequence[Path]) -> Path:
     from iada.training.corpus import read_split
     from iada.training.folder import RunFolder
 
-    runs = sorted((load_run(folder) for folder in folders), key=_report_order(config))
+    loaded = [load_run(folder) for folder in folders]
+    runs = sorted(loaded, key=lambda run: _place(run, config.methods))
     table = results_table(runs)
     print("\n" + to_text(table))
     (config.output / "results.md").write_text(to_markdown(table) + "\n", encoding="utf-8")
@@ -140,15 +141,10 @@ def _report(config: DemoConfig, folders: Sequence[Path]) -> Path:
     )
 
 
-def _report_order(config: DemoConfig):  # type: ignore[no-untyped-def]
-    """Sort the sentence-level runs first, then methods as they were asked for."""
-
-    def key(run: "RunSummary") -> tuple[int, int]:
-        sentence_level = run.config["windows"]["context"] == 0
-        methods = list(config.methods)
-        return (-1 if sentence_level else methods.index(run.method)), run.seed  # type: ignore[arg-type]
-
-    return key
+def _place(run: "RunSummary", methods: Sequence[str]) -> tuple[int, int]:
+    """Put sentence-level runs first, then the methods as they were asked for."""
+    sentence_level = run.config["windows"]["context"] == 0
+    return -1 if sentence_level else methods.index(run.method), run.seed
 
 
 def _examples(runs: "Sequence[RunSummary]", count: int = 5) -> "list[Example]":

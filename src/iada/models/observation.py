@@ -152,7 +152,8 @@ def _stacks(model: nn.Module) -> tuple[nn.Module, nn.Module]:
             f"{type(model).__name__} is not an encoder-decoder. "
             "Use a sequence-to-sequence model such as Marian, BART, mBART, M2M100 or T5."
         )
-    assert encoder is not None and decoder is not None
+    assert encoder is not None
+    assert decoder is not None
     return encoder, decoder
 
 

@@ -113,9 +113,7 @@ def test_z_scores_of_gnorm_ignore_the_scale_of_the_loss(
     loss = 1000 * observation.logits.logsumexp(-1).sum()
     for weight in (1.0, 1000.0):
         labels = batch["labels"]
-        loss = weight * cross_entropy(
-            observation.logits, labels[labels >= 0], reduction="sum"
-        )
+        loss = weight * cross_entropy(observation.logits, labels[labels >= 0], reduction="sum")
         scaled = torch.autograd.grad(loss, observation.embeddings, retain_graph=True)
         for side, roles in enumerate((batch["source_roles"], batch["target_roles"])):
             torch.testing.assert_close(

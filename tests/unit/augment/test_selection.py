@@ -119,14 +119,17 @@ def test_opposite_directions_are_symmetric_in_logit_space() -> None:
         current_direction="down",
     )
     eligible = ROLES != SPECIAL
-    torch.testing.assert_close(
-        torch.logit(p)[eligible] - base, base - torch.logit(q)[eligible]
-    )
+    torch.testing.assert_close(torch.logit(p)[eligible] - base, base - torch.logit(q)[eligible])
 
 
 @pytest.mark.parametrize(
     ("context", "current", "signs"),
-    [("down", "up", (-1, 1)), ("up", "down", (1, -1)), ("down", "down", (-1, -1)), ("up", "up", (1, 1))],
+    [
+        ("down", "up", (-1, 1)),
+        ("up", "down", (1, -1)),
+        ("down", "down", (-1, -1)),
+        ("up", "up", (1, 1)),
+    ],
 )
 def test_the_four_direction_pairs(context: str, current: str, signs: tuple[int, int]) -> None:
     psi = torch.tensor([[0.5, 0.5]])

@@ -186,7 +186,10 @@ def test_windows_have_the_promised_length_and_as_much_context_as_fits(
         if used < min(context, i):
             # One sentence more would not have fitted on one of the sides.
             more = document[i - used - 1 : i + 1]
-            assert max(sum(len(side) + 1 for side in sides) for sides in zip(*more)) > max_length
+            assert (
+                max(sum(len(side) + 1 for side in sides) for sides in zip(*more, strict=True))
+                > max_length
+            )
 
 
 @settings(max_examples=30, deadline=None)

@@ -91,9 +91,7 @@ def test_only_the_chosen_side_is_perturbed(side: Any, tiny_model: Build, batch: 
     assert seen["decoder_input_ids"].equal(batch["decoder_input_ids"]) == (side == "source")
 
 
-def test_the_noise_depends_on_the_batch_and_the_seed_alone(
-    tiny_model: Build, batch: Batch
-) -> None:
+def test_the_noise_depends_on_the_batch_and_the_seed_alone(tiny_model: Build, batch: Batch) -> None:
     config = AugmentConfig(p_context=0.5, p_current=0.5)
 
     def noise(key: tuple[int, int], seed: int) -> torch.Tensor:
@@ -158,7 +156,9 @@ def test_reused_and_separate_importance_agree_without_dropout(
     for measure in ("tnorm", "gnorm"):
         config = AugmentConfig(measure=measure, alpha=2.0, p_context=0.3, p_current=0.3)
         views = [
-            _views(_objective(tiny_model(dropout=False), replace(config, importance_pass=mode)), batch)
+            _views(
+                _objective(tiny_model(dropout=False), replace(config, importance_pass=mode)), batch
+            )
             for mode in ("reuse", "separate")
         ]
         assert views[0][-1]["input_ids"].equal(views[1][-1]["input_ids"])
