@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from iada.augment.importance import separate_importance
+from iada.augment.importance import present_tokens, separate_importance
 from iada.augment.selection import replacement_probability, spread, standardize
 from iada.config.augment import AugmentConfig
 from iada.config.data import WindowConfig
-from iada.data.collate import Batch, Collator
+from iada.data.collate import Batch, Collator, to_device
 from iada.data.documents import ParallelDocument
 from iada.data.roles import Role
 from iada.data.store import TokenStore
@@ -66,11 +66,12 @@ def importance_map(
         )
     cut = Windows(TokenStore.build(documents, subwords), windows)
     collate = Collator(subwords.special.pad)
+    device = next(model.parameters()).device
     observer = Observer(model, state_point=augment.tnorm_at)
     try:
         views = []
         for number, sentence in enumerate(cut.sentences.tolist()):
-            batch = collate([cut[0, number]])
+            batch = to_device(collate([cut[0, number]]), device)
             sides = _views(observer, subwords, batch, augment)
             document = int(cut.store.document_of[sentence])
             first = int(cut.store.document_starts[document])
@@ -85,16 +86,26 @@ def _views(
     observer: Observer, subwords: Subwords, batch: Batch, augment: AugmentConfig
 ) -> tuple[tuple[TokenView, ...], tuple[TokenView, ...]]:
     scores = separate_importance(observer, batch, replace(augment, importance_pass="separate"))
-    source = _side(subwords, batch["input_ids"], batch["source_roles"], scores[0], augment)
-    target = _side(subwords, batch["decoder_input_ids"], batch["target_roles"], scores[1], augment)
+    counted = present_tokens(batch) if augment.statistics_specials else (None, None)
+    ids = (batch["input_ids"], batch["decoder_input_ids"])
+    roles = (batch["source_roles"], batch["target_roles"])
+    source, target = (
+        _side(subwords, *columns, augment)
+        for columns in zip(ids, roles, scores, counted, strict=True)
+    )
     return source, target
 
 
 @torch.no_grad()
 def _side(
-    subwords: Subwords, ids: Tensor, roles: Tensor, scores: Tensor, augment: AugmentConfig
+    subwords: Subwords,
+    ids: Tensor,
+    roles: Tensor,
+    scores: Tensor,
+    counted: Tensor | None,
+    augment: AugmentConfig,
 ) -> tuple[TokenView, ...]:
-    psi = spread(scores, roles, alpha=augment.alpha, normalize=augment.normalize)
+    psi = spread(scores, roles, alpha=augment.alpha, normalize=augment.normalize, counted=counted)
     probability = replacement_probability(
         psi,
         roles,
@@ -103,7 +114,7 @@ def _side(
         context_direction=augment.context_direction,
         current_direction=augment.current_direction,
     )
-    z = standardize(scores, roles, alpha=1.0)
+    z = standardize(scores, roles, alpha=1.0, counted=counted)
     columns = (roles[0], scores[0], z[0], probability[0])
     rows = zip(*(column.tolist() for column in columns), strict=True)
     pieces = subwords.pieces(ids[0].tolist())

@@ -18,7 +18,7 @@ from iada.precision import at_least_float32
 
 
 def hidden_state_norm(states: Tensor) -> Tensor:
-    """TNorm (eq. 9): the L2 norm of each topmost state.
+    """TNorm (eqs. 9 and 10): the L2 norm of each topmost state.
 
     Args:
         states: (batch, length, dim).
@@ -103,3 +103,13 @@ def separate_importance(
             )
     finally:
         model.train(training)
+
+
+def present_tokens(batch: Batch) -> tuple[Tensor, Tensor]:
+    """(batch, length) per stream: positions that are not padding.
+
+    A decoder row ends where its last label stands.
+    """
+    labelled = batch["labels"] >= 0
+    seen = labelled.long().cumsum(dim=1)
+    return batch["attention_mask"].bool(), labelled | (seen < seen[:, -1:])

@@ -17,7 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("iada.cli.demo", "train, translate and score on the embedded corpus, then report"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),
-    "evaluate": ("iada.cli.evaluate", "score translations: BLEU, chrF and significance"),
+    "evaluate": ("iada.cli.evaluate", "score translations: s-BLEU and d-BLEU"),
     "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),

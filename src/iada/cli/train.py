@@ -27,6 +27,7 @@ def run(command: TrainCommand) -> Path:
     import yaml
 
     from iada.config.files import to_mapping
+    from iada.training.processes import process_state
     from iada.training.run import describe_plan, train
 
     if command.dry_run:
@@ -34,5 +35,6 @@ def run(command: TrainCommand) -> Path:
         print(describe_plan(command.config))
         return command.config.output
     folder = train(command.config, resume=command.resume)
-    print(folder.path)
+    if process_state().is_main_process:
+        print(folder.path)
     return folder.path

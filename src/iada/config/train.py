@@ -37,7 +37,7 @@ class TrainConfig:
     min_delta: float = 0.0
     """How much lower the validation NLL must be to count as better."""
     keep_checkpoints: int = 2
-    """Number of checkpoints to keep beside the best one."""
+    """Number of checkpoints to keep, the best one among them."""
     log_every: int = 50
     """Updates between two lines of `metrics.jsonl`."""
     precision: Literal["fp32", "bf16"] = "fp32"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,12 @@ class Batch(TypedDict):
     noise_key: tuple[int, int]
     """Identity of the batch: epoch and first current sentence. The perturbation noise is a
     function of it, whatever the number of processes and however often a run was resumed."""
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Move the tensors of a batch."""
+    moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in batch.items()}
+    return cast(Batch, moved)
 
 
 @dataclass(frozen=True)

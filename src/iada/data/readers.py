@@ -74,11 +74,12 @@ def documents_of(path: Path, lines: list[str], spans: list[Span]) -> list[Docume
 
 
 def read_documents(
-    source: Path, target: Path | None = None, *, boundaries: Boundaries = "blank_line"
+    source: Path | str, target: Path | str | None = None, *, boundaries: Boundaries = "blank_line"
 ) -> list[ParallelDocument] | list[Document]:
     """Read aligned documents from two files, or documents of one language from one file."""
+    source = Path(source)
     if target is not None:
-        return read_parallel(source, target, boundaries=boundaries)
+        return read_parallel(source, Path(target), boundaries=boundaries)
     lines = read_lines(source)
     spans = _checked_spans(source, lines, boundaries)
     return documents_of(source, lines, spans)
@@ -93,8 +94,8 @@ def read_parallel(
     spans = _checked_spans(source, source_lines, boundaries)
     if boundaries == "blank_line" and len(spans) == 1 and len(source_lines) > 1:
         raise DataError(
-            f"{source} has {len(source_lines)} lines but no blank line, so its document boundaries "
-            "are unknown. Part the documents by blank lines, or set `data.boundaries: none` if it "
+            f"{source} has {len(source_lines)} lines but no blank line between them, so its "
+            "document boundaries are unknown. Part the documents by blank lines, or set `data.boundaries: none` if it "
             "is one document."
         )
     sources = documents_of(source, source_lines, spans)

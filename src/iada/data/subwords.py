@@ -1,4 +1,4 @@
-"""Joint byte-pair encoding of both languages, lossless on any text.
+"""Joint byte-pair encoding of both languages, lossless on any text without the sign `▁`.
 
 Pieces are made of characters, a space is written `▁` and glued to the word that follows it, and
 characters outside the alphabet fall back to bytes, so there is no unknown token in practice.

@@ -2,7 +2,7 @@
 
 import torch
 
-from iada.data.collate import Collator
+from iada.data.collate import Collator, to_device
 from iada.data.windows import Windows
 from iada.models.observation import Observer
 from iada.precision import at_least_float32
@@ -31,10 +31,7 @@ def log_probabilities(
     while position < len(order):
         rows = max(1, max_tokens // int(longest[numbers[order[position]]]))
         chosen = order[position : position + rows]
-        batch = collate([windows[0, numbers[i]] for i in chosen])
-        for name, value in batch.items():
-            if isinstance(value, torch.Tensor):
-                batch[name] = value.to(device)  # type: ignore[literal-required]
+        batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
         labels = batch["labels"]
         rows_of_labels, columns = (labels >= 0).nonzero(as_tuple=True)
         chosen_labels = labels[rows_of_labels, columns]

@@ -117,7 +117,8 @@ def _request(
         source = _joined(document.source[first : number + 1], special.sep)
         source[-1] = special.eos
         prefix = [special.bos, *_joined(document.target[first:number], special.sep)]
-        fits = len(source) <= windows.max_length and len(prefix) + max_new < max_positions
+        longest = max(len(source), len(prefix))
+        fits = longest <= windows.max_length and len(prefix) + max_new < max_positions
         if fits or first == number:
             return Request(tuple(source), tuple(prefix), max_new)
         first += 1

@@ -135,6 +135,8 @@ def read_contrastive(path: Path, documents: Path | None = None) -> list[Contrast
         raise DataError(f"{path}: an item lacks the field {error}, which ContraPro has.") from None
     if not items:
         raise DataError(f"{path} holds no item.")
+    if lonely := [item.name for item in items if not item.variants]:
+        raise DataError(f"{path}: item {lonely[0]} has no contrastive variant to compare with.")
     return items
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iada.augment.importance import measured, separate_importance
+from iada.augment.importance import measured, present_tokens, separate_importance
 from iada.augment.perturbation import Drop, Replace, Replacement, perturb
 from iada.augment.selection import replacement_probability, spread
 from iada.config.augment import AugmentConfig
@@ -147,7 +147,7 @@ class AugmentedObjective:
                 )
         counted: tuple[Tensor | None, ...] = (None,) * len(roles)
         if config.statistics_specials:
-            counted = _present(batch)
+            counted = present_tokens(batch)
         return tuple(
             spread(
                 stream_scores,
@@ -210,7 +210,7 @@ class AugmentedObjective:
 def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
     """Make Ω from what a model's configuration says of its vocabulary."""
     settings: Any = model.config
-    names = ("pad", "bos", "eos", "decoder_start", "sep", "mask")
+    names = ("pad", "bos", "eos", "unk", "decoder_start", "sep", "mask")
     ids = {name: getattr(settings, f"{name}_token_id", None) for name in names}
     if config.replacement == "replace":
         return Replace(settings.vocab_size, [i for i in ids.values() if i is not None])
@@ -221,11 +221,3 @@ def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
             f"{type(model).__name__} names no mask token. Pass `replacement=Drop(mask_id)`."
         )
     return Drop(ids["mask"])
-
-
-def _present(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Positions that are not padding. A decoder row ends where its last label stands."""
-    last = (batch["labels"] >= 0).long().cumsum(dim=1)
-    target = last < last[:, -1:]
-    target = target | (batch["labels"] >= 0)
-    return batch["attention_mask"].bool(), target

@@ -26,6 +26,8 @@ class MetricsFile(TrainerCallback):
             return
         lines = self.path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if _update_of(line) <= state.global_step]
+        if kept:
+            self._started -= json.loads(kept[-1])["seconds"]
         self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:

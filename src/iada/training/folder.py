@@ -1,6 +1,7 @@
 """The run folder: what a run leaves behind, and what it refuses to overwrite.
 
-config.yaml  environment.json  metrics.jsonl  checkpoints/  model/  translations/  scores.json
+It holds `config.yaml`, `environment.json`, `metrics.jsonl`, `tokenizer/`, `checkpoints/`,
+`model/`, `translations/` and `scores.json`.
 """
 
 import json

@@ -44,6 +44,10 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
         corpus = _open_run(folder, config, resume=resume, main=state.is_main_process)
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
+    if config.train.compile:
+        # GNorm walks the graph of the original view before the update does, so the compiled
+        # backward pass must not give its buffers away.
+        torch._functorch.config.donated_buffer = False
     set_seed(config.seed)
     special = corpus.subwords.special
     model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
@@ -153,6 +157,8 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         label_names=["labels"],
         report_to="none",
         disable_tqdm=True,
+        log_level="error",
+        log_level_replica="error",
         use_cpu=on_cpu(),
     )
 
