@@ -89,10 +89,8 @@ def _views(
     counted = present_tokens(batch) if augment.statistics_specials else (None, None)
     ids = (batch["input_ids"], batch["decoder_input_ids"])
     roles = (batch["source_roles"], batch["target_roles"])
-    source, target = (
-        _side(subwords, *columns, augment)
-        for columns in zip(ids, roles, scores, counted, strict=True)
-    )
+    streams = zip(ids, roles, scores, counted, strict=True)
+    source, target = (_side(subwords, *stream, augment) for stream in streams)
     return source, target
 
 

@@ -95,8 +95,8 @@ def read_parallel(
     if boundaries == "blank_line" and len(spans) == 1 and len(source_lines) > 1:
         raise DataError(
             f"{source} has {len(source_lines)} lines but no blank line between them, so its "
-            "document boundaries are unknown. Part the documents by blank lines, or set `data.boundaries: none` if it "
-            "is one document."
+            "document boundaries are unknown. Part the documents by blank lines, or set "
+            "`data.boundaries: none` if it is one document."
         )
     sources = documents_of(source, source_lines, spans)
     targets = documents_of(target, target_lines, spans)
