@@ -334,6 +334,7 @@ def test_contrastive_documents_of_another_corpus_are_refused(
         (["--hypothesis", "h"], "`--hypothesis` and `--reference` go together"),
         (["--reference", "r"], "`--hypothesis` and `--reference` go together"),
         (["run", "--hypothesis", "h", "--reference", "r"], "Give a run folder, or both"),
+        (["run", "--hypothesis", "h"], "Give a run folder, or both"),
         (["--hypothesis", "h", "--reference", "r"], "does not exist or is not a file"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -227,3 +229,15 @@ def test_plain_transformers_loads_and_runs_the_saved_model(
     (translated,) = DocumentTranslator.load(trained_run).translate([Document("d", (text,))])
     assert plain == translated.sentences[0]
     assert not set(generated[0].tolist()) & {3, 4, 5}
+
+
+def test_stderr_holds_no_progress_bars_when_it_is_not_a_terminal(
+    trained_run: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("Good morning .\n", encoding="utf-8")
+    # In a process of its own: Transformers reads its settings once, when it is imported.
+    command = [sys.executable, "-m", "iada", "translate", str(trained_run)]
+    files = ["--input", str(source), "--output", str(tmp_path / "out.txt")]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

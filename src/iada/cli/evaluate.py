@@ -29,10 +29,10 @@ class EvaluateCommand:
     """Say what would be scored and stop."""
 
     def __post_init__(self) -> None:
-        files = (self.hypothesis, self.reference)
-        if (self.run is None) == (None in files) and any(files) == (self.run is not None):
+        given = [file is not None for file in (self.hypothesis, self.reference)]
+        if (self.run is not None) == any(given):
             raise ConfigError("Give a run folder, or both `--hypothesis` and `--reference`.")
-        if self.run is None and None in files:
+        if any(given) and not all(given):
             raise ConfigError("`--hypothesis` and `--reference` go together.")
 
 

@@ -87,6 +87,7 @@ def _run(module_name: str, arguments: list[str]) -> int:
 
     # Read by `transformers` when a command imports it; a value set by the user stays.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     with _logging():
         module = importlib.import_module(module_name)
         module.run(module.parse(arguments))

@@ -13,6 +13,11 @@ from iada.data.documents import Document, ParallelDocument
 from iada.errors import DataError
 
 DOCUMENT_MARKER = "<d>"
+_REFUSED = {
+    "\r": "a carriage return",
+    "\0": "a NUL character",
+    "\ufeff": "a byte order mark",
+}
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,12 @@ def read_lines(path: Path) -> list[str]:
         raise DataError(
             f"{path}:{line}: byte {error.start} is not valid UTF-8. Convert the file to UTF-8."
         ) from None
-    for symbol, name in (("\r", "a carriage return"), ("\0", "a NUL character")):
+    for symbol, name in _REFUSED.items():
         if symbol in text:
             line = text.count("\n", 0, text.index(symbol)) + 1
             raise DataError(
-                f"{path}:{line}: contains {name}. Lines end in a single line feed: "
-                "remove the character (for example with `tr -d`) on both sides."
+                f"{path}:{line}: contains {name}, which would become part of a sentence. "
+                "Remove the character; lines end in a single line feed."
             )
     lines = text.split("\n")
     # A final line feed ends the last line; it does not begin an empty one.

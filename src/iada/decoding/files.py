@@ -24,6 +24,8 @@ def translate_file(
     lines = read_lines(source)
     if not any(line.strip() for line in lines):
         raise DataError(f"{source} holds no sentence. Give a file with at least one document.")
+    if output.is_dir():
+        raise DataError(f"{output} is a folder. Choose a file as `--output`.")
     if output.resolve() == source.resolve():
         raise DataError(f"{output} is the input itself. Choose another `--output`.")
     spans = split_documents(lines, boundaries)
@@ -53,5 +55,8 @@ def details_file(output: Path) -> Path:
 
 def _write(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

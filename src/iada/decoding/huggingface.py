@@ -6,6 +6,7 @@ model does not allow that, only prefixes of equal length share a batch. Both giv
 each sentence alone gives.
 """
 
+import inspect
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -94,11 +95,13 @@ class HuggingFaceEngine:
             return
         shift = padding.repeat_interleave(self.config.beam).unsqueeze(1)
 
-        def hook(_: nn.Module, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        def hook(module: Any, _: Any, kwargs: dict[str, Any], __: Tensor) -> Tensor:
+            # Looked up here: BART's own lookup takes positions of one row only. BART and mBART
+            # begin their table at an offset.
             positions = (kwargs["position_ids"] - shift).clamp(min=0)
-            return args, kwargs | {"position_ids": positions}
+            return nn.functional.embedding(positions + getattr(module, "offset", 0), module.weight)
 
-        handle = self._positions.register_forward_pre_hook(hook, with_kwargs=True)
+        handle = self._positions.register_forward_hook(hook, with_kwargs=True)
         try:
             yield
         finally:
@@ -122,4 +125,7 @@ class _LengthLimit(LogitsProcessor):
 
 
 def _takes_position_ids(positions: nn.Module) -> bool:
-    return "position_ids" in positions.forward.__code__.co_varnames
+    # The signature, not the code object: Marian's `forward` is wrapped by `torch.no_grad`, and
+    # M2M100's has a local variable of that name.
+    takes = "position_ids" in inspect.signature(positions.forward).parameters
+    return takes and isinstance(positions, nn.Embedding)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM
 
 from iada.config.data import WindowConfig
@@ -66,7 +67,10 @@ class DocumentTranslator:
         folder = RunFolder(Path(path))
         config: RunConfig = folder.config()
         trained = folder.trained_model()
-        model = AutoModelForSeq2SeqLM.from_pretrained(trained, local_files_only=True)
+        try:
+            model = AutoModelForSeq2SeqLM.from_pretrained(trained, local_files_only=True)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(f"{trained} cannot be read: {error}") from None
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(
             model.to(device),

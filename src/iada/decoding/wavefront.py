@@ -51,6 +51,8 @@ def translate_documents(
 ) -> list[Document]:
     """Translate documents; every sentence has one translation, and an empty one an empty one."""
     progress = [_Progress(d, subwords.encode(d.sentences)) for d in documents]
+    for document in progress:
+        _check_lengths(document, windows)
     total = sum(len(document) for document in documents)
     cut_short = 0
     with tqdm(
@@ -67,7 +69,7 @@ def translate_documents(
             ]
             for batch in batches(requests, decode.max_tokens):
                 outputs = engine.translate([requests[i] for i in batch])
-                texts = [subwords.decode(tokens) for tokens in outputs]
+                texts = [_one_line(subwords.decode(tokens)) for tokens in outputs]
                 # Context is segmented as in training, whatever pieces the search chose.
                 for i, tokens, text, ids in zip(
                     batch, outputs, texts, subwords.encode(texts), strict=True
@@ -84,6 +86,21 @@ def translate_documents(
             decode.max_length_offset,
         )
     return [Document(p.document.name, tuple(p.texts)) for p in progress]
+
+
+def _check_lengths(document: _Progress, windows: WindowConfig) -> None:
+    """Refuse a sentence that is too long before anything is translated."""
+    for number, ids in enumerate(document.source, start=1):
+        if len(ids) + 1 > windows.max_length:
+            raise DataError(
+                f"{document.document.name}: sentence {number} needs {len(ids) + 1} tokens but the "
+                f"model was trained for at most {windows.max_length}. Split the sentence."
+            )
+
+
+def _one_line(text: str) -> str:
+    """Return the text as `read_lines` allows it: byte pieces can spell what no line may hold."""
+    return text.translate({ord(symbol): " " for symbol in "\n\r\0"})
 
 
 def _skip_empty(document: _Progress) -> int:
@@ -105,11 +122,6 @@ def _request(
     number = len(document.texts)
     special = subwords.special
     length = len(document.source[number])
-    if length + 1 > windows.max_length:
-        raise DataError(
-            f"{document.document.name}: sentence {number + 1} needs {length + 1} tokens but the "
-            f"model was trained for at most {windows.max_length}. Split the sentence."
-        )
     max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
     max_new = min(max_new, max_positions - 2)
     first = max(0, number - windows.context)

@@ -122,22 +122,50 @@ def read_contrastive(path: Path, documents: Path | None = None) -> list[Contrast
         raise DataError(f"{path} does not exist. Give a contrastive set in ContraPro's JSON form.")
     try:
         if path.suffix == ".jsonl":
-            records = [json.loads(line) for line in read_lines(path) if line.strip()]
+            records = _json_lines(path)
             items = [_from_line(record, number) for number, record in enumerate(records, start=1)]
         else:
-            records = json.loads(path.read_text(encoding="utf-8"))
+            records = json.loads("\n".join(read_lines(path)))
+            if not isinstance(records, list):
+                raise DataError(f"{path}: must hold a list of items, as ContraPro does.")
             folder = documents or path.with_suffix("")
             cache: dict[tuple[str, str], list[str]] = {}
             items = [_from_contrapro(record, folder, cache) for record in records]
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg}).") from None
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise DataError(f"{path}: an item lacks the field {error}, which ContraPro has.") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DataError(f"{path}: an item is not in ContraPro's form ({error}).") from None
     if not items:
         raise DataError(f"{path} holds no item.")
-    if lonely := [item.name for item in items if not item.variants]:
-        raise DataError(f"{path}: item {lonely[0]} has no contrastive variant to compare with.")
+    for item in items:
+        _check_item(path, item)
     return items
+
+
+def _json_lines(path: Path) -> list[Any]:
+    records = []
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            records += [json.loads(line)] if line.strip() else []
+        except json.JSONDecodeError as error:
+            raise DataError(f"{path}:{number}: not valid JSON ({error.msg}).") from None
+    return records
+
+
+def _check_item(path: Path, item: ContrastiveItem) -> None:
+    texts = (item.source, item.reference, *item.variants)
+    contexts = (*item.source_context, *item.target_context)
+    if not item.variants or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise DataError(
+            f"{path}: item {item.name} needs a source, a reference and at least one variant, "
+            "each of them text."
+        )
+    if not all(isinstance(text, str) for text in contexts):
+        raise DataError(f"{path}: the context of item {item.name} must be a list of texts.")
+    if not (item.distance is None or type(item.distance) is int):
+        raise DataError(f"{path}: the distance of item {item.name} must be a whole number.")
 
 
 def _from_contrapro(

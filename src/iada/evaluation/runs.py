@@ -6,6 +6,7 @@ from pathlib import Path
 
 from iada.decoding.files import details_file, translate_file
 from iada.decoding.translator import DocumentTranslator
+from iada.errors import RunError
 from iada.evaluation.contrastive import contrastive_accuracy, read_contrastive
 from iada.evaluation.files import score_files
 from iada.training.folder import RunFolder, write_json
@@ -27,7 +28,7 @@ def score_run(
     data = folder.config().data
     source, reference = data.paths("test")
     hypothesis = folder.translations / reference.name
-    if not hypothesis.is_file():
+    if not _is_newer(hypothesis, folder.trained_model() / "model.safetensors"):
         translator = translator or DocumentTranslator.load(path)
         translate_file(translator, source, hypothesis, boundaries=data.boundaries)
     scores: dict[str, object] = {
@@ -58,7 +59,17 @@ def add_scores(folder: RunFolder, scores: Mapping[str, object]) -> dict[str, obj
     """Merge scores into `scores.json` and return everything it holds."""
     known: dict[str, object] = {}
     if folder.scores_file.is_file():
-        known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+        try:
+            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+        except ValueError:
+            raise RunError(
+                f"{folder.scores_file} is not valid JSON. Remove it and score the run again."
+            ) from None
     known |= scores
     write_json(folder.scores_file, known)
     return known
+
+
+def _is_newer(path: Path, than: Path) -> bool:
+    """Whether a file exists that is not older than another one."""
+    return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime

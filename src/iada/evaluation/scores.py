@@ -22,6 +22,8 @@ def evaluate(hypotheses: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _check_alignment(hypotheses: Sequence[Document], references: Sequence[Document]) -> None:
+    if not any(len(reference) for reference in references):
+        raise DataError("The references hold no sentence, so there is nothing to score.")
     if len(hypotheses) != len(references):
         raise DataError(
             f"There are {len(hypotheses)} translated documents but {len(references)} references. "

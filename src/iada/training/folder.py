@@ -42,13 +42,17 @@ class RunFolder:
         self.model = path / "model"
         self.translations = path / "translations"
 
-    def begin(self, config: RunConfig, environment: Mapping[str, object]) -> None:
-        """Create the folder of a new run."""
+    def check_unused(self) -> None:
+        """Refuse a folder that holds anything."""
         if self.path.is_dir() and any(self.path.iterdir()):
             raise RunError(
                 f"{self.path} already holds files. Continue it with `--resume`, choose another "
                 "`--output`, or remove it yourself."
             )
+
+    def begin(self, config: RunConfig, environment: Mapping[str, object]) -> None:
+        """Create the folder of a new run."""
+        self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
         write_yaml(self.config_file, to_mapping(config))
         write_json(self.environment_file, environment)

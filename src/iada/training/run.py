@@ -37,9 +37,11 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
     """
     folder = RunFolder(config.output)
     state = process_state()
-    # Decided on one process before any writes, so that all of them see the same folder.
     if resume:
         folder.check_resumable(config)
+    elif state.is_main_process:
+        # Said before the corpus is read; the main process writes, so it alone may look.
+        folder.check_unused()
     with state.main_process_first():
         corpus = _open_run(folder, config, resume=resume, main=state.is_main_process)
     if config.train.threads:

@@ -118,6 +118,15 @@ def test_a_file_without_a_sentence_is_refused(translator: Any, tmp_path: Path, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_is_not_a_file_to_write(translator: Any, tmp_path: Path) -> None:
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a\n", encoding="utf-8")
+    output.mkdir()
+    with pytest.raises(DataError, match=r"out is a folder\. Choose a file as `--output`"):
+        translate_file(translator, source, output, boundaries="none")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
 def test_an_earlier_translation_is_replaced(translator: Any, tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_text("a\n", encoding="utf-8")

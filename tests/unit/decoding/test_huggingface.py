@@ -15,7 +15,6 @@ from iada.decoding.requests import Request
 ModelFactory = Callable[..., PreTrainedModel]
 
 ARCHITECTURES = ("marian", "bart", "mbart", "m2m100", "t5")
-MIXED = ("marian", "m2m100", "t5")
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
 EQUAL_PREFIXES = [
@@ -91,7 +90,7 @@ def test_a_batch_gives_what_each_sentence_alone_gives(
     assert any(alone)
 
 
-@pytest.mark.parametrize("architecture", MIXED)
+@every_architecture
 @pytest.mark.parametrize("beam", [1, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_prefixes_of_different_lengths_share_a_batch_without_a_trace(
@@ -179,7 +178,17 @@ def test_a_wider_beam_finds_a_hypothesis_at_least_as_good(
     assert better
 
 
+@pytest.mark.parametrize(
+    ("architecture", "can_pad"),
+    [("marian", True), ("bart", True), ("mbart", True), ("m2m100", False), ("t5", True)],
+)
+def test_only_a_model_that_takes_position_ids_reads_prefixes_in_one_pass(
+    engine: Callable[..., HuggingFaceEngine], architecture: str, can_pad: bool
+) -> None:
+    assert engine(architecture).can_pad == can_pad
+
+
 def test_search_leaves_no_hook_behind(engine: Callable[..., HuggingFaceEngine]) -> None:
-    search = engine("t5")
+    search = engine("marian")
     search.translate(MIXED_PREFIXES)
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in search.model.modules())

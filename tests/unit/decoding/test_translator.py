@@ -64,6 +64,19 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
         DocumentTranslator.load(tmp_path)
 
 
+@pytest.mark.parametrize("weights", [None, b"abc"])
+def test_a_model_without_readable_weights_is_refused(
+    trained_run: Path, tmp_path: Path, weights: bytes | None
+) -> None:
+    run = shutil.copytree(trained_run, tmp_path / "run")
+    path = run / "model" / "model.safetensors"
+    path.unlink()
+    if weights is not None:
+        path.write_bytes(weights)
+    with pytest.raises(ModelError, match="model cannot be read: "):
+        DocumentTranslator.load(run)
+
+
 def test_an_unfinished_run_is_refused(trained_run: Path, tmp_path: Path) -> None:
     shutil.copy(trained_run / "config.yaml", tmp_path)
     with pytest.raises(RunError, match=r"holds no finished model.*--resume"):

@@ -184,9 +184,17 @@ def test_a_sentence_longer_than_the_model_was_trained_for_is_named(subwords: Sub
     text = "the cat sat on the mat"
     (ids,) = subwords.encode([text])
     message = rf"doc1: sentence 2 needs {len(ids) + 1} tokens .* at most {len(ids)}\. Split"
+    engine = FakeEngine(subwords)
     with pytest.raises(DataError, match=message):
-        translate(FakeEngine(subwords), [["a", text]], max_length=len(ids))
+        translate(engine, [["a", text]], max_length=len(ids))
+    # Before any work is done.
+    assert engine.calls == []
     assert translate(FakeEngine(subwords), [["a", text]], max_length=len(ids) + 1)
+
+
+def test_a_translation_is_one_line_whatever_bytes_the_model_says(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords, answer=lambda text: f"{text}\n{text}\r\0{text}")
+    assert translate(engine, [["a"]]) == [["a a  a"]]
 
 
 def test_translations_that_reach_the_limit_are_counted(

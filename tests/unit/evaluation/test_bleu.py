@@ -119,6 +119,20 @@ def test_the_reference_file_tells_where_documents_begin(tmp_path: Path) -> None:
     assert found == evaluate(hypotheses, references)
 
 
+def test_text_where_the_reference_parts_documents_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "h").write_text("a\nb\n\n", encoding="utf-8")
+    (tmp_path / "r").write_text("a\n\nb\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"h:2: has text where the reference parts two documents"):
+        score_files(tmp_path / "h", tmp_path / "r", boundaries="blank_line")
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_files_without_a_sentence_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "h").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="The references hold no sentence"):
+        score_files(tmp_path / "h", tmp_path / "h", boundaries="blank_line")
+
+
 def test_files_with_another_number_of_lines_are_refused(tmp_path: Path) -> None:
     (tmp_path / "h").write_text("a\n", encoding="utf-8")
     (tmp_path / "r").write_text("a\nb\n", encoding="utf-8")

@@ -224,12 +224,56 @@ def test_json_lines_hold_their_own_context(tmp_path: Path) -> None:
         ("[\n\n{,}]", r"set\.json:3: not valid JSON"),
         ("[]", r"set\.json holds no item"),
         ('[{"segment id": 1}]', r"lacks the field 'document id'"),
+        ('{"a": 1}', r"must hold a list of items"),
+        ('["text"]', r"an item is not in ContraPro's form"),
+        ('[{"document id": "x", "segment id": "y"}]', r"an item is not in ContraPro's form"),
     ],
 )
 def test_a_set_that_is_not_contrapro_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "set.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
+        read_contrastive(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"contrastive": []}, "needs a source, a reference and at least one variant"),
+        ({"ref": ""}, "needs a source, a reference and at least one variant"),
+        ({"src": 5}, "needs a source, a reference and at least one variant"),
+        ({"ante_distance": "2"}, "the distance of item 1 must be a whole number"),
+        ({"src_context": [5]}, "the context of item 1 must be a list of texts"),
+    ],
+)
+def test_an_item_that_cannot_be_scored_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    record = {
+        "src": "it",
+        "ref": "er",
+        "contrastive": ["sie"],
+        "ref_class": "er",
+        "src_context": [],
+        "trg_context": [],
+    }
+    path = tmp_path / "set.jsonl"
+    path.write_text(json.dumps(record | changes), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_contrastive(path)
+
+
+def test_a_broken_line_of_json_lines_is_located(tmp_path: Path) -> None:
+    path = tmp_path / "set.jsonl"
+    path.write_text("{}\n\n{bad\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"set\.jsonl:3: not valid JSON"):
+        read_contrastive(path)
+
+
+def test_a_set_that_is_not_utf8_is_located(tmp_path: Path) -> None:
+    path = tmp_path / "set.json"
+    path.write_bytes(b'[\n"\xfc"]')
+    with pytest.raises(DataError, match=r"set\.json:2: byte 3 is not valid UTF-8"):
         read_contrastive(path)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iada.decoding.translator import DocumentTranslator
+from iada.errors import RunError
 from iada.evaluation.contrastive import contrastive_accuracy, read_contrastive
 from iada.evaluation.files import score_files
 from iada.evaluation.runs import add_scores, contrast_run, score_run
@@ -30,6 +31,14 @@ def test_scores_are_merged(tmp_path: Path) -> None:
     assert add_scores(folder, {"b": 2, "c": 3}) == {"a": 1, "b": 2, "c": 3}
     assert json.loads(folder.scores_file.read_text(encoding="utf-8")) == {"a": 1, "b": 2, "c": 3}
     assert [path.name for path in tmp_path.iterdir()] == ["scores.json"]
+
+
+def test_scores_that_cannot_be_read_are_not_overwritten(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.scores_file.write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match=r"scores\.json is not valid JSON"):
+        add_scores(folder, {"a": 1})
+    assert folder.scores_file.read_text(encoding="utf-8") == "{"
 
 
 def test_a_run_is_translated_and_scored(
