@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from iada.cli.parsing import parse_dataclass
 from iada.config.methods import Method
 from iada.config.mini import mini_run
 from iada.config.rules import require
+from iada.data.mini import MiniConfig, write_mini_corpus
 
 if TYPE_CHECKING:
     from iada.evaluation.pipeline import Job
@@ -32,6 +33,8 @@ class DemoConfig:
     """Also train a system that sees no context; its pronouns are guesses."""
     updates: int | None = None
     """Updates of each run, if not the usual number."""
+    corpus: MiniConfig = field(default_factory=MiniConfig)
+    """Size and seed of the embedded corpus."""
     jobs: int = 0
     """Runs at a time, with one thread each; 0 takes one per core."""
     dry_run: bool = False
@@ -62,10 +65,8 @@ def run(config: DemoConfig) -> Path:
     if config.dry_run:
         return config.output
 
-    from iada.data.mini import MiniConfig, write_mini_corpus
-
     started = time.perf_counter()
-    write_mini_corpus(corpus, MiniConfig())
+    write_mini_corpus(corpus, config.corpus)
     folders = run_jobs(jobs, workers=workers)
     path = _report(config, folders)
     print(f"\n{time.perf_counter() - started:.0f} s. Report: {path}")

@@ -33,13 +33,13 @@ def mini_run(
         updates: number of updates, if not the usual one.
     """
     train = TrainConfig(
-        learning_rate=2e-3,
+        learning_rate=3e-3,
         warmup_updates=200,
         clip_norm=1.0,
         label_smoothing=0.0,
         max_tokens=1024,
         accumulation=1,
-        max_updates=1000,
+        max_updates=1500,
         validate_every=250,
         patience=0,
         keep_checkpoints=1,
@@ -56,12 +56,12 @@ def mini_run(
         subwords=SubwordConfig(vocabulary_size=1400),
         windows=WindowConfig(context=context, max_length=128),
         model=ModelConfig(
-            dim=128,
-            feed_forward=256,
+            dim=96,
+            feed_forward=192,
             heads=4,
             encoder_layers=2,
             decoder_layers=2,
-            dropout=0.1,
+            dropout=0.05,
             max_positions=256,
         ),
         augment=augmentation(method),

@@ -84,15 +84,15 @@ def uniformity(counts: Counter[str]) -> float:
 
 def test_the_default_corpus_is_the_published_one(default_files: dict[str, bytes]) -> None:
     digest = hashlib.sha256(default_files["manifest.json"]).hexdigest()
-    assert digest == "fea181a4774a0773d8c077c02716b177feec2fc0df003d275bdb9821ea22e777"
+    assert digest == "5fbf993ba97b3dc7f327ec4021cd41013f31d4bb1042c08824412f78ef2a2b38"
 
 
 def test_the_default_corpus_has_the_intended_size(default_files: dict[str, bytes]) -> None:
     files = default_files
     lines = {name: sum(map(bool, text.split(b"\n"))) for name, text in files.items()}
-    assert 3800 <= lines["train.en"] == lines["train.de"] <= 4500
-    assert 280 <= lines["dev.en"] == lines["dev.de"] <= 450
-    assert 300 <= lines["test.en"] == lines["test.de"] <= 450
+    assert 6000 <= lines["train.en"] == lines["train.de"] <= 7200
+    assert 350 <= lines["dev.en"] == lines["dev.de"] <= 500
+    assert 350 <= lines["test.en"] == lines["test.de"] <= 500
     for language in ("en", "de"):
         words = {token.split("|")[0] for token in files[f"train.{language}.pos"].decode().split()}
         assert 280 <= len(words) <= 450
@@ -248,7 +248,7 @@ def test_genders_are_exactly_balanced_at_every_distance(documents: list[TaggedDo
 def test_distances_follow_their_weights(documents: list[TaggedDocument]) -> None:
     counts = Counter(pronoun.distance for _, pronoun in pronouns(documents))
     shares = [100 * counts[distance] / counts.total() for distance in range(6)]
-    assert shares == pytest.approx([15, 30, 22, 18, 8, 7], abs=2)
+    assert shares == pytest.approx([12, 36, 24, 18, 5, 5], abs=2)
 
 
 def test_objects_are_dense(documents: list[TaggedDocument]) -> None:
@@ -337,7 +337,8 @@ def test_homonyms_are_translated_by_topic(documents: list[TaggedDocument]) -> No
                 expected = by_topic[document.topic][english]
                 assert {token.word for token in sentence.target} & meanings[english] == {expected}
                 counts[english, expected] += 1
-    assert max(counts.values()) < 1.4 * min(counts.values())
+    # About 124 of each are expected, give or take 11.
+    assert max(counts.values()) < 1.6 * min(counts.values())
 
 
 def test_the_contrastive_set_is_balanced() -> None:

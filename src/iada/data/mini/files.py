@@ -27,8 +27,8 @@ class MiniConfig:
 
     seed: int = 1
     """Another seed gives another corpus of the same kind."""
-    train_documents: int = 396
-    """Training documents, of about eleven sentences each. Multiples of 18 balance the topics, and
+    train_documents: int = 540
+    """Training documents, of about twelve sentences each. Multiples of 18 balance the topics, and
     multiples of 3 the genders."""
     dev_documents: int = 36
     """Development documents."""
@@ -40,7 +40,7 @@ class MiniConfig:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if name != "seed" and value < 1:
-                raise ConfigError(f"`mini.{name}` must be at least 1, but is {value}.")
+                raise ConfigError(f"`corpus.{name}` must be at least 1, but is {value}.")
 
 
 def write_mini_corpus(folder: Path, config: MiniConfig) -> Path:

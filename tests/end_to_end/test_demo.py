@@ -1,0 +1,71 @@
+"""The demonstration from one command to its report, at toy size."""
+
+from pathlib import Path
+
+import pytest
+
+from iada.cli import demo
+from iada.cli.main import main
+from iada.config.mini import mini_run
+from iada.data.mini import MiniConfig
+from iada.evaluation.pipeline import Job, is_finished, run_job
+
+TOY = [
+    "--corpus.train_documents=12",
+    "--corpus.dev_documents=3",
+    "--corpus.test_documents=2",
+    "--corpus.contrastive_per_cell=1",
+    "--updates=3",
+]
+
+
+def test_the_demo_trains_scores_and_reports_and_does_nothing_twice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "demo"
+    command = ["demo", f"--output={output}", "--methods", "iada_replace_gnorm", *TOY]
+    assert main([*command, "--with_sentence_baseline"]) == 0
+    first = capsys.readouterr().out
+    assert "IADA (Repl, GNorm)" in first
+    assert "Sentence-level" in first
+    page = (output / "report.html").read_text(encoding="utf-8")
+    for heading in ("Results", "Pronouns", "Token importance", "Training"):
+        assert heading in page
+    weights = output / "iada_replace_gnorm-1" / "model" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    assert main([*command, "--with_sentence_baseline"]) == 0
+    assert "IADA (Repl, GNorm)" in capsys.readouterr().out
+    assert weights.stat().st_mtime_ns == written
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", f"--output={tmp_path / 'demo'}", "--seeds", "1", "2", "--dry_run"]) == 0
+    assert "6 runs" in capsys.readouterr().out
+    assert not (tmp_path / "demo").exists()
+
+
+def test_the_costliest_runs_come_first() -> None:
+    jobs = demo.plan(demo.DemoConfig(), Path("corpus"))
+    assert [job.config.method for job in jobs] == ["iada_replace_gnorm", "doc2doc", "word_replace"]
+
+
+def test_an_interrupted_job_goes_on_where_it_was(mini_corpus: Path, tmp_path: Path) -> None:
+    config = mini_run("doc2doc", corpus=mini_corpus, output=tmp_path / "run", updates=2)
+    job = Job(config, mini_corpus / "contrastive.json")
+    assert not is_finished(job)
+    run_job(job)
+    assert is_finished(job)
+    (tmp_path / "run" / "scores.json").unlink()
+    weights = tmp_path / "run" / "model" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    assert not is_finished(job)
+    run_job(job)
+    assert is_finished(job)
+    # Scored again, not trained again.
+    assert weights.stat().st_mtime_ns == written
+
+
+def test_the_usual_corpus_is_the_published_one() -> None:
+    assert demo.DemoConfig().corpus == MiniConfig()
