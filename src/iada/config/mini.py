@@ -39,15 +39,15 @@ def mini_run(
         label_smoothing=0.0,
         max_tokens=1024,
         accumulation=1,
-        max_updates=1500,
-        validate_every=250,
+        max_updates=1400,
+        validate_every=200,
         patience=0,
         keep_checkpoints=1,
         log_every=25,
         threads=1,
     )
     if updates is not None:
-        train = replace(train, max_updates=updates, validate_every=min(250, updates))
+        train = replace(train, max_updates=updates, validate_every=min(200, updates))
     return RunConfig(
         output=output,
         method=method,

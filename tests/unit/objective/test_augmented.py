@@ -314,3 +314,15 @@ def test_bf16_autocast_keeps_losses_and_statistics_in_float32(
     losses.total.backward()
     assert losses.total.dtype == torch.float32
     assert p[0].dtype == torch.float32
+
+
+def test_weights_of_zero_reduce_exactly_to_the_baseline(tiny_model: Build, batch: Batch) -> None:
+    losses = []
+    for config in (
+        AugmentConfig(weight_perturbed=0.0, weight_agreement=0.0),
+        augmentation("doc2doc"),
+    ):
+        objective = _objective(tiny_model(), config)
+        torch.manual_seed(5)
+        losses.append(objective(batch).total.item())
+    assert losses[0] == losses[1]

@@ -1,0 +1,97 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from iada.config.mini import mini_run
+from iada.config.model import ModelConfig
+from iada.config.run import RunConfig
+from iada.training.callbacks import MetricsFile
+from iada.training.run import describe_plan, train
+from iada.training.schedules import inverse_square_root
+
+TINY = ModelConfig(
+    dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0
+)
+
+
+def _config(corpus: Path, output: Path) -> RunConfig:
+    config = mini_run("doc2doc", corpus=corpus, output=output, updates=12)
+    return replace(config, model=TINY)
+
+
+def _updates(output: Path, key: str) -> list[int]:
+    lines = (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["update"] for line in lines if key in json.loads(line)]
+
+
+def test_training_stops_after_patience_validations_without_a_better_nll(
+    mini_corpus: Path, tmp_path: Path
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    # Nothing is ever 100 nats better: the first validation is the best, three more are allowed.
+    settings = replace(config.train, validate_every=1, patience=3, min_delta=100.0)
+    train(replace(config, train=settings))
+    assert _updates(tmp_path / "run", "dev_nll") == [1, 2, 3, 4]
+
+
+def test_without_patience_training_runs_to_the_last_update(
+    mini_corpus: Path, tmp_path: Path
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    settings = replace(config.train, validate_every=4, patience=0, min_delta=100.0, log_every=5)
+    train(replace(config, train=settings))
+    assert _updates(tmp_path / "run", "dev_nll") == [4, 8, 12]
+    assert _updates(tmp_path / "run", "learning_rate") == [1, 5, 10]
+
+
+def test_the_run_folder_holds_what_is_needed_to_repeat_the_run(trained_run: Path) -> None:
+    names = {path.name for path in trained_run.iterdir()}
+    assert {"config.yaml", "environment.json", "metrics.jsonl", "checkpoints", "model"} <= names
+    environment = json.loads((trained_run / "environment.json").read_text(encoding="utf-8"))
+    assert set(environment["data"]) == {
+        f"{split}.{language}" for split in ("train", "dev", "test") for language in ("en", "de")
+    }
+    assert not list((trained_run / "model").glob("*.bin"))
+
+
+def test_the_plan_tells_sizes_and_touches_nothing(mini_corpus: Path, tmp_path: Path) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    plan = dict(line.split("  ", 1) for line in describe_plan(config).splitlines())
+    assert plan["training documents"].strip() == "30"
+    assert plan["updates at most"].strip() == "12"
+    assert not (tmp_path / "run").exists()
+
+
+def test_metrics_after_the_checkpoint_are_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = ['{"update": 1, "seconds": 5.0}', '{"update": 2, "seconds": 9.0}', '{"upda']
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+    class State:
+        is_world_process_zero = True
+        global_step = 1
+        epoch = 0.5
+
+    callback = MetricsFile(path)
+    callback.on_train_begin(None, State(), None)
+    assert path.read_text(encoding="utf-8") == lines[0] + "\n"
+    callback.on_log(None, State(), None, logs={"eval_nll": 2.5, "total_flos": 1.0})
+    record = json.loads(path.read_text(encoding="utf-8").splitlines()[1])
+    assert record["dev_nll"] == 2.5
+    # The clock goes on from the last line that was kept.
+    assert 5.0 <= record["seconds"] < 6.0
+    assert "total_flos" not in record
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"), [(1, 0.00025), (2000, 0.5), (4000, 1.0), (16000, 0.5)]
+)
+def test_the_papers_schedule(update: int, expected: float) -> None:
+    assert inverse_square_root(update, 4000) == pytest.approx(expected)
+
+
+def test_a_schedule_without_warm_up_begins_at_the_peak() -> None:
+    assert inverse_square_root(1, 0) == 1.0
+    assert inverse_square_root(4, 0) == 0.5

@@ -1,0 +1,159 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import TrainingArguments
+
+from iada.config.augment import AugmentConfig
+from iada.config.data import WindowConfig
+from iada.data.batching import TokenBatchSampler
+from iada.data.collate import Collator
+from iada.data.store import Side, TokenStore
+from iada.data.subwords import SpecialIds
+from iada.data.windows import Windows
+from iada.errors import ModelError, RunError
+from iada.training.trainer import IadaTrainer
+
+SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
+Build = Callable[..., Any]
+
+
+@pytest.fixture
+def windows() -> Windows:
+    """Twelve windows of two documents over a vocabulary of 40 ids."""
+    sentences = [[6 + (7 * i + j) % 34 for j in range(1 + i % 4)] for i in range(12)]
+    store = TokenStore(
+        source=Side.of(sentences, SPECIAL.sep),
+        target=Side.of(sentences[::-1], SPECIAL.sep),
+        document_of=torch.arange(12).div(6, rounding_mode="floor").numpy(),
+        document_starts=torch.tensor([0, 6, 12]).numpy(),
+        document_names=("first", "second"),
+        special=SPECIAL,
+    )
+    return Windows(store, WindowConfig())
+
+
+def _arguments(folder: Path, **settings: Any) -> TrainingArguments:
+    defaults: dict[str, Any] = {
+        "output_dir": str(folder),
+        "max_steps": 2,
+        "learning_rate": 1e-3,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+        "label_names": ["labels"],
+        "use_cpu": True,
+    }
+    return TrainingArguments(**(defaults | settings))
+
+
+def _trainer(model: Any, windows: Windows, folder: Path, **settings: Any) -> IadaTrainer:
+    sampler = TokenBatchSampler(windows.lengths(), max_tokens=60, seed=1)
+    return IadaTrainer(
+        model,
+        _arguments(folder, **settings),
+        augment=AugmentConfig(),
+        train_dataset=windows,
+        train_sampler=sampler,
+        eval_dataset=windows,
+        eval_sampler=sampler,
+        data_collator=Collator(SPECIAL.pad),
+    )
+
+
+@pytest.mark.parametrize("architecture", ["marian", "bart", "mbart", "m2m100", "t5"])
+def test_any_encoder_decoder_trains_unchanged(
+    architecture: str, tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    model = tiny_model(architecture)
+    before = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
+    trainer = _trainer(model, windows, tmp_path)
+    trainer.train()
+    logged = [line for line in trainer.state.log_history if "loss" in line]
+    assert len(logged) == 2
+    for line in logged:
+        total = line["original"] + line["perturbed"] + line["agreement"]
+        assert line["loss"] == pytest.approx(total, rel=1e-5)
+    after = dict(model.named_parameters())
+    # Biases of attention keys have no gradient: softmax does not see a constant.
+    changed = [not after[name].equal(value) for name, value in before.items()]
+    assert sum(changed) > 0.8 * len(changed)
+
+
+def test_training_lowers_the_validation_nll(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    trainer = _trainer(tiny_model(), windows, tmp_path, max_steps=60, learning_rate=1e-2)
+    first = trainer.evaluate()["eval_nll"]
+    trainer.train()
+    assert trainer.evaluate()["eval_nll"] < 0.8 * first
+
+
+def test_validation_nll_is_the_mean_per_token_without_smoothing_and_noise(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    model = tiny_model()
+    nll = _trainer(model, windows, tmp_path).evaluate()["eval_nll"]
+    batch = Collator(SPECIAL.pad)([windows[0, i] for i in range(len(windows))])
+    labels = batch["labels"]
+    model.eval()
+    with torch.no_grad():
+        logits = model(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            decoder_input_ids=batch["decoder_input_ids"],
+        ).logits
+    expected = torch.nn.functional.cross_entropy(logits[labels >= 0], labels[labels >= 0])
+    assert nll == pytest.approx(expected.item(), rel=1e-9)
+
+
+def test_the_trainers_own_sampler_serves_a_plain_list_of_windows(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    items = [windows[0, i] for i in range(len(windows))]
+    trainer = IadaTrainer(
+        tiny_model(),
+        _arguments(tmp_path, per_device_train_batch_size=4, per_device_eval_batch_size=4),
+        augment=AugmentConfig(measure="tnorm"),
+        train_dataset=items,
+        eval_dataset=items,
+        data_collator=Collator(SPECIAL.pad),
+    )
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert trainer.evaluate()["eval_nll"] > 0
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    model = tiny_model()
+    with torch.no_grad():
+        model.get_input_embeddings().weight[7] = float("nan")
+    trainer = _trainer(model, windows, tmp_path, logging_nan_inf_filter=False)
+    with pytest.raises(RunError, match=r"The loss is nan after update 1\. Lower"):
+        trainer.train()
+
+
+def test_several_gpus_in_one_process_are_refused(
+    tiny_model: Build, windows: Windows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda _: 4))
+    with pytest.raises(ModelError, match="One process sees 4 GPUs"):
+        _trainer(tiny_model(), windows, tmp_path)
+
+
+def test_the_learning_rate_follows_the_schedule_from_the_first_update(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    trainer = _trainer(
+        tiny_model(), windows, tmp_path, max_steps=8, warmup_steps=4, learning_rate=1.0
+    )
+    trainer.train()
+    rates = [line["learning_rate"] for line in trainer.state.log_history if "loss" in line]
+    expected = [0.25, 0.5, 0.75, 1.0, (4 / 5) ** 0.5, (4 / 6) ** 0.5, (4 / 7) ** 0.5, 0.5**0.5]
+    assert rates == pytest.approx(expected)
