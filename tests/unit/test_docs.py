@@ -94,7 +94,8 @@ def test_the_decisions_name_most_keys() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_recipe_that_is_shown_is_valid(page: str) -> None:
     for block in re.findall(r"```yaml\n(.*?)```", read(page), flags=re.DOTALL):
-        from_mapping(RunConfig, yaml.safe_load(block), where=page)
+        config = from_mapping(RunConfig, yaml.safe_load(block), where=page)
+        assert config != RunConfig()
 
 
 @pytest.mark.parametrize("page", ["architecture.md", "method.md", "scaling.md"])

@@ -21,7 +21,7 @@ LAYERS = (
     "cli",
 )
 # Serve all layers, so they may use none of them.
-FOUNDATIONS = ("config", "errors", "precision", "seeding")
+FOUNDATIONS = ("atomic", "config", "errors", "precision", "seeding")
 # The package itself: public names, imported lazily, and the entry point.
 TOP = ("__init__", "__main__")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "other"}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.augment.importance import present_tokens, separate_importance
-from iada.augment.selection import replacement_probability, spread, standardize
+from iada.augment.selection import configured_probability, spread, standardize
 from iada.config.augment import AugmentConfig
 from iada.config.data import WindowConfig
 from iada.data.collate import Batch, Collator, to_device
@@ -104,14 +104,7 @@ def _side(
     augment: AugmentConfig,
 ) -> tuple[TokenView, ...]:
     psi = spread(scores, roles, alpha=augment.alpha, normalize=augment.normalize, counted=counted)
-    probability = replacement_probability(
-        psi,
-        roles,
-        p_context=augment.p_context,
-        p_current=augment.p_current,
-        context_direction=augment.context_direction,
-        current_direction=augment.current_direction,
-    )
+    probability = configured_probability(psi, roles, augment)
     z = standardize(scores, roles, alpha=1.0, counted=counted)
     columns = (roles[0], scores[0], z[0], probability[0])
     rows = zip(*(column.tolist() for column in columns), strict=True)

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from iada.config.augment import Direction
+from iada.config.augment import AugmentConfig, Direction
 from iada.data.roles import Role
 from iada.precision import at_least_float32
 
@@ -88,6 +88,18 @@ def replacement_probability(
     current = _tilted(psi, p_current, current_direction)
     tilted = torch.where(roles == Role.CONTEXT, context, current)
     return tilted.masked_fill(roles == Role.SPECIAL, 0.0)
+
+
+def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) -> Tensor:
+    """Return `replacement_probability` with the probabilities and directions of a configuration."""
+    return replacement_probability(
+        psi,
+        roles,
+        p_context=config.p_context,
+        p_current=config.p_current,
+        context_direction=config.context_direction,
+        current_direction=config.current_direction,
+    )
 
 
 def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:

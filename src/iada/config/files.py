@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import difflib
 import math
-import os
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -28,6 +27,7 @@ from typing import (
 
 import yaml
 
+from iada.atomic import write_text
 from iada.config.augment import AugmentConfig
 from iada.config.methods import METHOD_NAMES, Method, augmentation
 from iada.config.run import RunConfig
@@ -130,15 +130,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def write_yaml(path: Path, mapping: Mapping[str, object]) -> None:
     """Write a mapping in its own order; readers see the old file or the new one, never a part."""
-    text = yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True)
-    # Beside the target, because `os.replace` is atomic only within one file system.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+    write_text(path, yaml.safe_dump(dict(mapping), sort_keys=False, allow_unicode=True))
 
 
 def differences(saved: Config, given: Config) -> list[str]:

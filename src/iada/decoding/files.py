@@ -1,14 +1,14 @@
 """Translate a file of documents, line for line."""
 
-import json
-import os
 import time
 from pathlib import Path
 
+from iada.atomic import write_text
 from iada.config.data import Boundaries
 from iada.data.readers import documents_of, read_lines, split_documents
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import DataError
+from iada.training.folder import write_json
 
 
 def translate_file(
@@ -43,20 +43,11 @@ def translate_file(
         "seconds": round(time.perf_counter() - started, 2),
     }
     output.parent.mkdir(parents=True, exist_ok=True)
-    _write(output, "".join(f"{line}\n" for line in lines))
-    _write(details_file(output), json.dumps(details, indent=2) + "\n")
+    write_text(output, "".join(f"{line}\n" for line in lines))
+    write_json(details_file(output), details)
     return details
 
 
 def details_file(output: Path) -> Path:
     """Return the file that tells how a translation was made."""
     return output.with_name(f"{output.name}.json")
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

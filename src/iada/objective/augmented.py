@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from iada.augment.importance import measured, present_tokens, separate_importance
 from iada.augment.perturbation import Drop, Replace, Replacement, perturb
-from iada.augment.selection import replacement_probability, spread
+from iada.augment.selection import configured_probability, spread
 from iada.config.augment import AugmentConfig
 from iada.data.collate import Batch
 from iada.errors import ModelError
@@ -123,14 +123,7 @@ class AugmentedObjective:
         else:
             psi = self._spread_importance(batch, original, roles)
         return tuple(
-            replacement_probability(
-                stream_psi,
-                stream_roles,
-                p_context=config.p_context,
-                p_current=config.p_current,
-                context_direction=config.context_direction,
-                current_direction=config.current_direction,
-            )
+            configured_probability(stream_psi, stream_roles, config)
             for stream_psi, stream_roles in zip(psi, roles, strict=True)
         )
 

@@ -4,8 +4,6 @@ It opens without a network, follows the reader's light or dark setting and fits 
 documents and run folders is escaped; the same runs give the same bytes.
 """
 
-import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from iada.atomic import write_text
 from iada.errors import RunError
 from iada.report import figures, heatmap, tables
 from iada.report.markup import render
@@ -150,13 +149,6 @@ def _settings(run: RunSummary) -> dict[str, dict[str, Any]]:
 
 
 def _write(path: Path, text: str) -> Path:
-    """Write the page; readers see the old file or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
+    write_text(path, text)
     return path

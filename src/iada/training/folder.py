@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from iada.atomic import write_text
 from iada.config.files import differences, load_run_config, to_mapping, write_yaml
 from iada.config.run import RunConfig
 from iada.errors import RunError
@@ -60,9 +61,7 @@ class RunFolder:
     def check_resumable(self, config: RunConfig) -> None:
         """Refuse to resume with another configuration than the run's own."""
         changed = [
-            line
-            for line in differences(self.config(), config)
-            if not line.startswith(tuple(f"{key}" for key in MAY_CHANGE))
+            line for line in differences(self.config(), config) if not line.startswith(MAY_CHANGE)
         ]
         if changed:
             raise RunError(
@@ -107,7 +106,4 @@ def replace_folder(path: Path, temporary: Path) -> None:
 
 def write_json(path: Path, content: object) -> None:
     """Write JSON; readers see the old file or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    text = json.dumps(content, indent=2, ensure_ascii=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

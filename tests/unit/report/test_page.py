@@ -129,7 +129,7 @@ def test_a_failed_report_leaves_the_old_file_and_nothing_else(
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("iada.report.page.os.replace", fail)
+    monkeypatch.setattr("iada.atomic.os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_report(path, runs, title="T")
     assert path.read_text(encoding="utf-8") == "old"
