@@ -31,6 +31,9 @@ def test_the_demo_trains_scores_and_reports_and_does_nothing_twice(
     page = (output / "report.html").read_text(encoding="utf-8")
     for heading in ("Results", "Pronouns", "Token importance", "Training"):
         assert heading in page
+    # An untrained model never ends a sentence, and that is said where it can be read.
+    messages = (output / "iada_replace_gnorm-1.log").read_text(encoding="utf-8")
+    assert "reached the length limit" in messages
     weights = output / "iada_replace_gnorm-1" / "model" / "model.safetensors"
     written = weights.stat().st_mtime_ns
     assert main([*command, "--with_sentence_baseline"]) == 0

@@ -54,13 +54,17 @@ def run_jobs(jobs: Sequence[Job], *, workers: int) -> list[Path]:
 
 
 def run_job(job: Job) -> None:
-    """Train a run to the end, translate its test split and score it."""
+    """Train a run to the end, translate its test split and score it.
+
+    Messages go to `<run folder>.log`: several processes would write over each other on a terminal.
+    """
     from iada.evaluation.runs import contrast_run, score_run
     from iada.training.run import train
 
-    # Bars of several processes would write over each other; the parent shows one for all.
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
-        folder = RunFolder(job.config.output)
+    folder = RunFolder(job.config.output)
+    folder.path.parent.mkdir(parents=True, exist_ok=True)
+    log = folder.path.with_name(f"{folder.path.name}.log")
+    with log.open("a", encoding="utf-8") as messages, contextlib.redirect_stderr(messages):
         if not (folder.model / "config.json").is_file():
             train(job.config, resume=folder.config_file.is_file())
         score_run(folder.path)
