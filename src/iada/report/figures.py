@@ -114,7 +114,9 @@ def _grouped_bars(
         if part == "by_distance":
             _shade_outside(axes, keys, runs)
         axes.set_xticks(range(len(keys)), keys)
-        axes.set_ylim(0, 100)
+        # Room above the highest bars for their numbers and whiskers.
+        axes.set_ylim(0, 112)
+        axes.set_yticks(range(0, 101, 20))
         axes.set_xlabel(label)
         axes.set_ylabel("Accuracy (%)")
         _draw_legend(figure, [_patch(n, system) for n, system in enumerate(systems)])
@@ -148,11 +150,13 @@ def _draw_bar(
     bar.set_gid(identifier)
     if number >= len(PALETTE):
         bar.set_hatch("///")
-    deviation = 100 * (value.deviation or 0.0)
+    # No share is above all: a whisker ends at 100.
+    top = min(mean + 100 * (value.deviation or 0.0), 100.0)
     if value.deviation is not None:
-        axes.errorbar(position, mean, deviation, color=_INK, capsize=2.5, linewidth=1, zorder=3)
+        below = 100 * value.deviation
+        reach = [[below], [top - mean]]
+        axes.errorbar(position, mean, reach, color=_INK, capsize=2.5, linewidth=1, zorder=3)
     if systems <= 5:
-        top = min(mean + deviation, 96.0)
         axes.text(position, top + 1, f"{mean:.0f}", ha="center", va="bottom", fontsize=8)
 
 
