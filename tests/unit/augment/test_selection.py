@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from iada.augment.selection import replacement_probability, spread, standardize
+from iada.augment.selection import (
+    configured_probability,
+    replacement_probability,
+    spread,
+    standardize,
+)
+from iada.config.augment import AugmentConfig
 from iada.data.roles import Role
 
 CONTEXT, CURRENT, SPECIAL = int(Role.CONTEXT), int(Role.CURRENT), int(Role.SPECIAL)
@@ -157,3 +163,23 @@ def test_a_probability_of_zero_stays_zero_whatever_the_importance() -> None:
     psi = torch.full((1, 6), 50.0)
     p = replacement_probability(psi, ROLES, p_context=0.0, p_current=0.0)
     assert p.eq(0).all()
+
+
+@pytest.mark.parametrize("context", ["up", "down"])
+@pytest.mark.parametrize("current", ["up", "down"])
+def test_each_key_of_the_configuration_reaches_its_own_part(context: str, current: str) -> None:
+    config = AugmentConfig(
+        p_context=0.2,
+        p_current=0.4,
+        context_direction=context,  # type: ignore[arg-type]
+        current_direction=current,  # type: ignore[arg-type]
+    )
+    psi = torch.full((1, 3), 0.5)
+    roles = torch.tensor([[CONTEXT, CURRENT, SPECIAL]], dtype=torch.int8)
+    signs = [1 if direction == "up" else -1 for direction in (context, current)]
+    expected = [
+        1 / (1 + math.exp(-(math.log(p / (1 - p)) + 0.5 * sign)))
+        for p, sign in zip((0.2, 0.4), signs, strict=True)
+    ]
+    p = configured_probability(psi, roles, config)
+    assert p[0].tolist() == pytest.approx([*expected, 0.0])
