@@ -1,6 +1,8 @@
 """Make one update of a tiny model and save its weights; started by the test, once per process.
 
-Usage: one_update.py OUTPUT ACCUMULATION METHOD
+Usage: one_update.py OUTPUT ACCUMULATION METHOD PROJECTION COMPUTATION
+
+PROJECTION is tied or untied, COMPUTATION is fused or plain.
 """
 
 import sys
@@ -25,7 +27,7 @@ from iada.training.processes import process_state
 from iada.training.trainer import IadaTrainer
 
 
-def main(output: Path, accumulation: int, method: str) -> None:
+def main(output: Path, accumulation: int, method: str, projection: str, computation: str) -> None:
     """Train on the same four micro-batches, whatever the number of processes."""
     torch.set_num_threads(1)
     state = process_state()
@@ -47,6 +49,9 @@ def main(output: Path, accumulation: int, method: str) -> None:
         dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0
     )
     model = build_model(config, vocabulary_size=len(subwords), special=subwords.special).double()
+    if projection == "untied":
+        head = model.get_output_embeddings()
+        head.weight = torch.nn.Parameter(0.1 * torch.randn_like(head.weight))
     trainer = IadaTrainer(
         model,
         TrainingArguments(
@@ -70,6 +75,7 @@ def main(output: Path, accumulation: int, method: str) -> None:
         train_sampler=sampler,
         data_collator=Collator(subwords.special.pad),
         replacement=Replace(len(subwords), subwords.reserved_ids),
+        computation=computation,  # type: ignore[arg-type]
     )
     trainer.train()
     if state.is_main_process:
@@ -77,4 +83,4 @@ def main(output: Path, accumulation: int, method: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -39,7 +39,9 @@ def _launch(processes: int, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-def _updated_here(folder: Path, accumulation: int) -> Weights:
+def _updated_here(
+    folder: Path, accumulation: int, projection: str = "tied", computation: str = "fused"
+) -> Weights:
     spec = importlib.util.spec_from_file_location("one_update", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -47,14 +49,17 @@ def _updated_here(folder: Path, accumulation: int) -> Weights:
     spec.loader.exec_module(module)
     output = folder / f"{accumulation}x1.safetensors"
     threads = torch.get_num_threads()
-    module.main(output, accumulation, "iada_replace_gnorm")
+    module.main(output, accumulation, "iada_replace_gnorm", projection, computation)
     torch.set_num_threads(threads)
     return load_file(output)
 
 
-def _updated(folder: Path, *, accumulation: int, processes: int) -> Weights:
+def _updated(
+    folder: Path, *, accumulation: int, processes: int, projection: str = "tied"
+) -> Weights:
     output = folder / f"{accumulation}x{processes}.safetensors"
-    _launch(processes, str(SCRIPT), str(output), str(accumulation), "iada_replace_gnorm")
+    settings = ("iada_replace_gnorm", projection, "fused")
+    _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings)
     return load_file(output)
 
 
@@ -70,6 +75,24 @@ def test_four_micro_batches_on_one_process_equal_two_on_two_and_one_on_four(
     # Half the data make another update: the comparison can fail.
     fewer = _updated_here(tmp_path, accumulation=2)
     assert any((fewer[name] - value).abs().max() > 1e-4 for name, value in one.items())
+
+
+def test_fused_and_plain_losses_make_the_same_update(tmp_path: Path) -> None:
+    fused = _updated_here(tmp_path, accumulation=4)
+    plain = _updated_here(tmp_path, accumulation=4, computation="plain")
+    for name, value in fused.items():
+        torch.testing.assert_close(plain[name], value, rtol=0, atol=1e-10)
+
+
+def test_an_untied_projection_gets_the_gradients_of_all_processes(tmp_path: Path) -> None:
+    # The fused losses use the weight outside the forward pass that DDP wraps; with tied weights
+    # DDP would see it in the embeddings anyway.
+    one = _updated_here(tmp_path, accumulation=4, projection="untied")
+    two = _updated(tmp_path, accumulation=2, processes=2, projection="untied")
+    head = "lm_head.weight"
+    assert not one[head].equal(one["model.shared.weight"])
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-9)
 
 
 def test_two_processes_train_one_run(tmp_path: Path) -> None:

@@ -182,7 +182,6 @@ def test_the_worked_window_is_what_the_code_cuts() -> None:
     store = TokenStore(
         source=sides[0],
         target=sides[1],
-        document_of=np.zeros(len(document), dtype=np.int64),
         document_starts=np.array([0, len(document)]),
         document_names=("worked",),
         special=special,

@@ -5,7 +5,7 @@ within a row. Nothing here standardises, selects or edits tokens: see `selection
 `perturbation`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -15,6 +15,10 @@ from iada.config.augment import AugmentConfig, Measure
 from iada.data.collate import Batch
 from iada.models.observation import Observation, Observer
 from iada.precision import at_least_float32
+
+NllGradient = Callable[[Tensor, Tensor, float], Tensor]
+"""From (tokens, dim) hidden states, (tokens,) labels and the label smoothing to the gradient of
+the summed NLL at the hidden states."""
 
 
 def hidden_state_norm(states: Tensor) -> Tensor:
@@ -30,7 +34,9 @@ def hidden_state_norm(states: Tensor) -> Tensor:
     return norms
 
 
-def gradient_norm(loss: Tensor, embeddings: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def gradient_norm(
+    loss: Tensor, embeddings: Sequence[Tensor], *, gradient: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """GNorm (eq. 11): the L2 norm of d loss / d embedding of each token.
 
     The embeddings are lookup *outputs*, one per position, not rows of the weight matrix: a type
@@ -38,40 +44,58 @@ def gradient_norm(loss: Tensor, embeddings: Sequence[Tensor]) -> tuple[Tensor, .
 
     Args:
         loss: scalar, summed over instances. Instances do not interact, so the gradient of the sum
-            holds each instance's own gradient.
+            holds each instance's own gradient. Or any tensor on the way to the loss.
         embeddings: per stream (batch, length, dim), in the graph of `loss`, which survives.
+        gradient: the gradient at `loss`, if that is not the loss itself.
 
     Returns:
         Per stream (batch, length), float32 or better, detached.
     """
     # `grad`, not `backward`: gradients of parameters are neither needed nor to be touched, since
     # those of the previous micro-batch are still accumulating.
-    gradients = torch.autograd.grad(loss, list(embeddings), retain_graph=True)
+    gradients = torch.autograd.grad(loss, list(embeddings), gradient, retain_graph=True)
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
 
 
 def measured(
-    observation: Observation, batch: Batch, *, measure: Measure, smoothing: float = 0.0
+    observation: Observation,
+    batch: Batch,
+    *,
+    measure: Measure,
+    smoothing: float = 0.0,
+    nll_gradient: NllGradient | None = None,
 ) -> tuple[Tensor, ...]:
     """Read φ of every stream off a forward pass.
 
     GNorm's loss is the NLL of each instance, averaged over its loss tokens. The average cancels
     in z-scores; it only fixes the scale for the variants that are not normalised.
+
+    Args:
+        observation: the forward pass; GNorm needs its graph.
+        batch: what it read.
+        measure: TNorm or GNorm.
+        smoothing: label smoothing of GNorm's loss.
+        nll_gradient: starts GNorm at the hidden states, so that no logits are needed.
     """
     if measure == "tnorm":
         return tuple(hidden_state_norm(state) for state in observation.states)
     if measure != "gnorm":
         raise ValueError(f"`{measure}` is not measured on a model")
     labels = batch["labels"]
-    targets = labels[labels >= 0]
-    loss = cross_entropy(
-        at_least_float32(observation.logits),
-        targets,
-        reduction="sum",
-        label_smoothing=smoothing,
-    )
+    targets = labels.reshape(-1)[observation.positions]
+    if nll_gradient is None:
+        loss = cross_entropy(
+            at_least_float32(observation.logits),
+            targets,
+            reduction="sum",
+            label_smoothing=smoothing,
+        )
+        norms = gradient_norm(loss, observation.embeddings)
+    else:
+        gradient = nll_gradient(observation.hidden.detach(), targets, smoothing)
+        norms = gradient_norm(observation.hidden, observation.embeddings, gradient=gradient)
     tokens = (labels >= 0).sum(dim=1, keepdim=True).clamp(min=1)
-    return tuple(norm / tokens for norm in gradient_norm(loss, observation.embeddings))
+    return tuple(norm / tokens for norm in norms)
 
 
 def importance(model: torch.nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, Tensor]:
@@ -89,17 +113,25 @@ def importance(model: torch.nn.Module, batch: Batch, measure: Measure) -> tuple[
 
 
 def separate_importance(
-    observer: Observer, batch: Batch, config: AugmentConfig
+    observer: Observer,
+    batch: Batch,
+    config: AugmentConfig,
+    *,
+    nll_gradient: NllGradient | None = None,
 ) -> tuple[Tensor, ...]:
-    """Measure φ in a forward pass of its own, with dropout off."""
+    """Measure φ in a forward pass of its own, with dropout off; see `measured`."""
     model = observer.model
     training = model.training
     model.eval()
     try:
         with torch.set_grad_enabled(config.measure == "gnorm"):
-            observation = observer.forward(batch)
+            needs_logits = config.measure == "gnorm" and nll_gradient is None
             return measured(
-                observation, batch, measure=config.measure, smoothing=config.gnorm_smoothing
+                observer.forward(batch, project=needs_logits),
+                batch,
+                measure=config.measure,
+                smoothing=config.gnorm_smoothing,
+                nll_gradient=nll_gradient,
             )
     finally:
         model.train(training)

@@ -15,6 +15,7 @@ from iada.errors import IadaError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("iada.cli.demo", "train, translate and score on the embedded corpus, then report"),
+    "prepare": ("iada.cli.prepare", "check a corpus, learn its encoding, store its tokens"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),
     "evaluate": ("iada.cli.evaluate", "score translations: s-BLEU and d-BLEU"),

@@ -7,41 +7,84 @@ from typing import Literal
 from iada.config.rules import require
 
 Boundaries = Literal["blank_line", "marker", "none"]
+Split = Literal["train", "dev", "test"]
+FileFormat = Literal["text", "tsv", "jsonl", "sgm", "tags", "dialogue"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Parallel documents: two aligned text files per split, one sentence per line."""
+    """Parallel documents: two files per split, or one file that holds both sides."""
 
     folder: Path = Path("corpus")
     """Folder of the corpus files."""
     train: str = "train.{language}"
-    """File name of the training split; `{language}` becomes the language code of each side."""
+    """File name of the training split; `{language}` becomes the language code of each side.
+    A name without it is one file with both sides. `.gz` files are read as they are."""
     dev: str = "dev.{language}"
     """File name of the validation split."""
     test: str = "test.{language}"
     """File name of the test split."""
     source_language: str = "en"
-    """Language code of the source files."""
+    """Language code of the source side."""
     target_language: str = "de"
-    """Language code of the target files."""
+    """Language code of the target side."""
+    format: Literal["auto", "text", "tsv", "jsonl", "sgm", "tags", "dialogue"] = "auto"
+    """Form of the files; `auto` goes by their names (.tsv, .jsonl, .sgm, .xml, .json,
+    train.tags.*) and takes everything else as plain text."""
     boundaries: Boundaries = "blank_line"
-    """What parts documents: a blank line, a `<d>` line before each document, or nothing at all."""
+    """What parts documents of plain text: a blank line, a `<d>` line before each document, or
+    nothing at all."""
+    reference: str | None = None
+    """Translator to take from SGM and XML files with several references; by default the first."""
+    subset: float = 1.0
+    """Share of the training sentences to learn from, in whole documents; more than 0, at most 1.
+    A smaller subset is part of every larger one with the same seed."""
+    subset_seed: int = 1
+    """Seed of the order in which documents join the subset."""
+    prepared: Path | None = None
+    """Folder that `iada prepare` writes and training reads; without one, the corpus is read and
+    segmented in memory at the start of a run."""
 
     def __post_init__(self) -> None:
-        for name in ("train", "dev", "test"):
-            pattern = getattr(self, name)
-            rule = "a file name that contains `{language}`"
-            require("{language}" in pattern, f"data.{name}", rule, pattern)
+        splits: tuple[Split, ...] = ("train", "dev", "test")
+        for split in splits:
+            pattern: str = getattr(self, split)
+            form = self.file_format(split)
+            named = "{language}" in pattern
+            rule = f"a file name that contains `{{language}}` (format {form} has one file per side)"
+            require(named or form not in {"text", "tags"}, f"data.{split}", rule, pattern)
+            rule = f"a file name without `{{language}}` (format {form} has both sides in one file)"
+            one_file = form in {"tsv", "jsonl", "dialogue"}
+            require(not (named and one_file), f"data.{split}", rule, pattern)
+        require(0 < self.subset <= 1, "data.subset", "more than 0 and at most 1", self.subset)
         rule = "another language than `data.source_language`"
         same = self.source_language == self.target_language
         require(not same, "data.target_language", rule, self.target_language)
 
-    def paths(self, split: Literal["train", "dev", "test"]) -> tuple[Path, Path]:
-        """Return the source and target file of a split."""
+    def file_format(self, split: Split) -> FileFormat:
+        """Return the form of the files of a split, by their name if `format` is `auto`."""
+        return format_of(getattr(self, split)) if self.format == "auto" else self.format
+
+    def paths(self, split: Split) -> tuple[Path, Path]:
+        """Return the source and target file of a split; the same twice if it is one file."""
         pattern: str = getattr(self, split)
         source = self.folder / pattern.replace("{language}", self.source_language)
         return source, self.folder / pattern.replace("{language}", self.target_language)
+
+
+def format_of(name: str) -> FileFormat:
+    """Return the form that a file name tells; what no rule knows is plain text."""
+    plain = Path(name).name.removesuffix(".gz")
+    if plain.startswith("train.tags."):
+        return "tags"
+    suffixes: dict[str, FileFormat] = {
+        ".tsv": "tsv",
+        ".jsonl": "jsonl",
+        ".sgm": "sgm",
+        ".xml": "sgm",
+        ".json": "dialogue",
+    }
+    return suffixes.get(Path(plain).suffix, "text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +93,50 @@ class SubwordConfig:
 
     vocabulary_size: int = 32000
     """Number of pieces, special tokens and byte fallbacks included."""
+    merges: int | None = None
+    """Number of merges instead of `vocabulary_size`, as papers give it; characters come on top."""
+    pretokenize: Literal["none", "moses"] = "none"
+    """Moses tokenisation before the encoding, as in the paper, or none: raw text in and out."""
 
     def __post_init__(self) -> None:
         rule = "at least 300 (256 bytes, specials and an alphabet)"
         size = self.vocabulary_size
         require(size >= 300, "subwords.vocabulary_size", rule, size)
+        rule = "empty, or 1 or more"
+        require(self.merges is None or self.merges > 0, "subwords.merges", rule, self.merges)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowConfig:
-    """A window is the current sentence and up to `context` sentences before it, on both sides."""
+    """A window is a part of a document to translate and the sentences before it, on both sides."""
 
+    strategy: Literal["sliding", "multires"] = "sliding"
+    """How windows are cut: `sliding` windows of current sentences and their context, or `multires`,
+    every document in 1, 2, 4, ... equal parts down to single sentences, without context."""
     context: int = 3
-    """Number of context sentences; 0 gives a sentence-level system."""
+    """Number of context sentences; 0 gives a sentence-level system. Windows of `multires` have
+    none; there it counts in translation alone."""
+    stride: int = 1
+    """Number of current sentences of a sliding window."""
     loss_on: Literal["current", "all"] = "current"
-    """Learn to predict the current sentence, or every sentence of the window."""
+    """Learn to predict the current sentences, or every sentence of the window."""
     max_length: int = 512
     """Longest window of either side in tokens; the oldest context is dropped first."""
+    noisy_context: int = 0
+    """Number of context sentence pairs of a training window that are replaced by pairs of other
+    documents; one true pair stays where there are at least two."""
+    noise_seed: int = 1
+    """Seed that chooses the replaced pairs and their replacements."""
 
     def __post_init__(self) -> None:
         require(self.context >= 0, "windows.context", "0 or more", self.context)
+        require(self.stride >= 1, "windows.stride", "1 or more", self.stride)
         require(self.max_length >= 4, "windows.max_length", "at least 4", self.max_length)
+        rule = "between 0 and `windows.context`"
+        in_range = 0 <= self.noisy_context <= self.context
+        require(in_range, "windows.noisy_context", rule, self.noisy_context)
+        if self.strategy == "multires":
+            rule = "{} with `windows.strategy: multires`"
+            require(self.stride == 1, "windows.stride", rule.format(1), self.stride)
+            noise = self.noisy_context
+            require(noise == 0, "windows.noisy_context", rule.format(0), noise)

@@ -42,12 +42,17 @@ class TrainConfig:
     """Updates between two lines of `metrics.jsonl`."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
+    objective: Literal["fused", "plain"] = "fused"
+    """Losses chunk by chunk with the output projection, or from whole matrices of logits. The
+    result is the same; the second needs more memory and time, and serves as a reference."""
     compile: bool = False
     """Compile the model with `torch.compile`. Pays on a GPU, not on a CPU."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass to save memory."""
     threads: int = 0
     """CPU threads of each process; 0 leaves PyTorch's choice."""
+    keep_memory: bool = True
+    """Keep freed memory for the next update instead of returning it to the system (glibc only)."""
 
     def __post_init__(self) -> None:
         positive = ("learning_rate", "max_tokens", "accumulation", "max_updates", "validate_every")

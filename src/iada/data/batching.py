@@ -6,12 +6,17 @@ hangs, nothing is seen twice, and resuming is arithmetic on the plan.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise, repeat
 
 import numpy as np
 
 from iada.data.store import Offsets
 from iada.errors import ConfigError
 from iada.seeding import derive_seed
+
+# Windows of one length whose sides differ alike, to this many tokens, share a batch at random.
+# Wider pads more: on Europarl 1 gives 0.6% padding, 4 gives 1.2%, 8 gives 1.8%.
+_DIFFERENCE_STEP = 4
 
 
 class TokenBatchSampler:
@@ -33,12 +38,12 @@ class TokenBatchSampler:
 
         Args:
             lengths: (windows, 2) source and target tokens.
-            max_tokens: budget of a batch, padding included: rows times the longer side.
+            max_tokens: budget of a batch, padding included: rows times the longer side. A window
+                that is longer by itself makes a batch of its own.
             seed: seed of the order.
             rank: which process this sampler serves.
             processes: number of processes that share the windows.
         """
-        self.longest: Offsets = lengths.max(axis=1)
         if len(lengths) < processes:
             raise ConfigError(
                 f"{len(lengths)} windows cannot be shared by {processes} processes. Use fewer."
@@ -48,7 +53,9 @@ class TokenBatchSampler:
         self.rank = rank
         self.processes = processes
         self.epoch = 0
-        self._sizes = _batch_sizes(np.sort(self.longest), max_tokens, processes)
+        self._order = _order(lengths)
+        sizes = _batch_sizes(lengths.max(axis=1), max_tokens, processes)
+        self._bounds = [0, *np.cumsum(sizes).tolist()]
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch whose plan is iterated next."""
@@ -57,31 +64,51 @@ class TokenBatchSampler:
     def plan(self, epoch: int) -> list[Offsets]:
         """Return the batches of all processes; batch k belongs to process k mod processes."""
         random = np.random.default_rng(derive_seed(self.seed, "batches", epoch))
-        # A stable sort of a shuffled order: random among windows of equal length.
-        shuffled = random.permutation(len(self.longest))
-        by_length = shuffled[np.argsort(self.longest[shuffled], kind="stable")]
-        batches = np.split(by_length, np.cumsum(self._sizes)[:-1])
-        return [batches[k] for k in random.permutation(len(batches))]
+        # A stable sort of a shuffled order: random among windows of like lengths.
+        shuffled = random.permutation(len(self._order))
+        sorted_windows = shuffled[np.argsort(self._order[shuffled], kind="stable")]
+        batches = [sorted_windows[start:stop] for start, stop in pairwise(self._bounds)]
+        return [batches[k] for k in random.permutation(len(batches)).tolist()]
 
     def __len__(self) -> int:
-        return len(self._sizes) // self.processes
+        return (len(self._bounds) - 1) // self.processes
 
     def __iter__(self) -> Iterator[list[tuple[int, int]]]:
-        for batch in self.plan(self.epoch)[self.rank :: self.processes]:
-            yield [(self.epoch, int(window)) for window in batch]
+        epoch = self.epoch
+        for batch in self.plan(epoch)[self.rank :: self.processes]:
+            yield list(zip(repeat(epoch), batch.tolist(), strict=False))
 
 
-def _batch_sizes(sorted_lengths: Offsets, max_tokens: int, processes: int) -> list[int]:
+def _order(lengths: Offsets) -> Offsets:
+    """(windows,): what to sort windows by, so that neighbours need little padding on both sides.
+
+    First the longer side, then the difference of the sides. Every other length runs through the
+    differences backwards, so that a batch that spans two lengths meets like windows of both.
+    """
+    longest = lengths.max(axis=1)
+    difference = (lengths[:, 0] - lengths[:, 1]) // _DIFFERENCE_STEP
+    there_and_back = np.where(longest % 2, difference, -difference)
+    # No difference is longer than the longest window.
+    return np.asarray(longest * (2 * int(longest.max()) + 2) + there_and_back)
+
+
+def _batch_sizes(longest: Offsets, max_tokens: int, processes: int) -> list[int]:
     """Cut windows, sorted by length, into batches whose number is a multiple of `processes`.
 
-    Sizes depend on the sorted lengths alone, so that every epoch has the same number of batches.
+    Sizes depend on the lengths alone, (windows,), so that every epoch has the same number of
+    batches.
     """
     sizes: list[int] = []
     rows = 0
-    for length in sorted_lengths.tolist():
+    lengths, counts = np.unique(longest, return_counts=True)
+    for length, count in zip(lengths.tolist(), counts.tolist(), strict=True):
         if rows and (rows + 1) * length > max_tokens:
             sizes.append(rows)
             rows = 0
+        # All windows of one length at once: fill up the open batch, then whole ones.
+        capacity = max(1, max_tokens // length)
+        full, rows = divmod(rows + count - 1, capacity)
+        sizes += [capacity] * full
         rows += 1
     sizes.append(rows)
     while len(sizes) % processes:

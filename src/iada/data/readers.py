@@ -1,23 +1,38 @@
-r"""Text files to documents.
+r"""Files to documents: the entry points of every format.
 
-A file is split at `\n` and nowhere else, so that line k of every tool and every output is the
-same line. How documents are parted is stated, never guessed: by a blank line, by a `<d>` line
-before each document, or not at all (the whole file is one document).
+`iterate_documents` streams and keeps what is right; what it repairs or leaves out is counted in
+the findings. `read_split`, `read_parallel` and `read_documents` are strict: they read everything
+and then refuse it with all problems at once. How documents are parted is stated, never guessed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from iada.config.data import Boundaries
+from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
 from iada.data.documents import Document, ParallelDocument
+from iada.data.findings import Findings
+from iada.data.formats.dialogue import read_dialogue
+from iada.data.formats.jsonl import read_jsonl
+from iada.data.formats.sgm import read_sgm
+from iada.data.formats.tags import read_tags
+from iada.data.formats.text import DOCUMENT_MARKER, read_text
+from iada.data.formats.tsv import read_tsv
+from iada.data.lines import read_lines
 from iada.errors import DataError
 
-DOCUMENT_MARKER = "<d>"
-_REFUSED = {
-    "\r": "a carriage return",
-    "\0": "a NUL character",
-    "\ufeff": "a byte order mark",
-}
+__all__ = [
+    "DOCUMENT_MARKER",
+    "Span",
+    "documents_of",
+    "iterate_documents",
+    "read_documents",
+    "read_lines",
+    "read_parallel",
+    "read_split",
+    "split_documents",
+]
 
 
 @dataclass(frozen=True)
@@ -28,28 +43,82 @@ class Span:
     stop: int
 
 
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a UTF-8 file without their line breaks."""
-    if not path.is_file():
-        raise DataError(f"{path} does not exist or is not a file. Check the folder and file name.")
-    raw = path.read_bytes()
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}:{line}: byte {error.start} is not valid UTF-8. Convert the file to UTF-8."
-        ) from None
-    for symbol, name in _REFUSED.items():
-        if symbol in text:
-            line = text.count("\n", 0, text.index(symbol)) + 1
-            raise DataError(
-                f"{path}:{line}: contains {name}, which would become part of a sentence. "
-                "Remove the character; lines end in a single line feed."
-            )
-    lines = text.split("\n")
-    # A final line feed ends the last line; it does not begin an empty one.
-    return lines[:-1] if lines[-1] == "" else lines
+def iterate_documents(
+    data: DataConfig, split: Split, findings: Findings
+) -> Iterator[ParallelDocument]:
+    """Yield the documents of a split one by one; report and count what is wrong with the rest.
+
+    At the end every unit of both sides is accounted for in the tallies of the findings.
+
+    Raises:
+        DataError: nothing can be read, or nothing after some point can be trusted.
+    """
+    source, target = data.paths(split)
+    yield from _read_files(
+        source,
+        target,
+        file_format=data.file_format(split),
+        languages=(data.source_language, data.target_language),
+        boundaries=data.boundaries,
+        reference=data.reference,
+        findings=findings,
+    )
+
+
+def read_split(data: DataConfig, split: Split) -> list[ParallelDocument]:
+    """Read the documents of a split, or refuse it with all its problems."""
+    findings = Findings()
+    documents = list(iterate_documents(data, split, findings))
+    findings.refuse_errors()
+    return documents
+
+
+def read_documents(
+    source: Path | str,
+    target: Path | str | None = None,
+    *,
+    boundaries: Boundaries = "blank_line",
+    format: FileFormat | Literal["auto"] = "auto",
+    languages: tuple[str, str] = ("en", "de"),
+    reference: str | None = None,
+) -> list[ParallelDocument] | list[Document]:
+    """Read documents from one file or two; refuse them with all their problems.
+
+    Args:
+        source: file of the source side, or of both sides where one file holds them.
+        target: file of the target side. Without one, plain text gives documents of one language.
+        boundaries: what parts the documents of plain text.
+        format: form of the files; `auto` goes by the name of `source`.
+        languages: codes that may name columns and fields, source first.
+        reference: translator to take where a file has several references.
+    """
+    source = Path(source)
+    file_format = format_of(source.name) if format == "auto" else format
+    if target is None and file_format in {"text", "tags"}:
+        lines = read_lines(source)
+        return documents_of(source, lines, _checked_spans(source, lines, boundaries))
+    return _read_strictly(
+        source,
+        source if target is None else Path(target),
+        file_format=file_format,
+        languages=languages,
+        boundaries=boundaries,
+        reference=reference,
+    )
+
+
+def read_parallel(
+    source: Path, target: Path, *, boundaries: Boundaries = "blank_line"
+) -> list[ParallelDocument]:
+    """Read two aligned text files; refuse them with all their problems."""
+    return _read_strictly(
+        source,
+        target,
+        file_format="text",
+        languages=("", ""),
+        boundaries=boundaries,
+        reference=None,
+    )
 
 
 def split_documents(lines: list[str], boundaries: Boundaries) -> list[Span]:
@@ -78,34 +147,55 @@ def documents_of(path: Path, lines: list[str], spans: list[Span]) -> list[Docume
     ]
 
 
-def read_documents(
-    source: Path | str, target: Path | str | None = None, *, boundaries: Boundaries = "blank_line"
-) -> list[ParallelDocument] | list[Document]:
-    """Read aligned documents from two files, or documents of one language from one file."""
-    source = Path(source)
-    if target is not None:
-        return read_parallel(source, Path(target), boundaries=boundaries)
-    lines = read_lines(source)
-    spans = _checked_spans(source, lines, boundaries)
-    return documents_of(source, lines, spans)
-
-
-def read_parallel(
-    source: Path, target: Path, *, boundaries: Boundaries = "blank_line"
+def _read_strictly(
+    source: Path,
+    target: Path,
+    *,
+    file_format: FileFormat,
+    languages: tuple[str, str],
+    boundaries: Boundaries,
+    reference: str | None,
 ) -> list[ParallelDocument]:
-    """Read aligned documents; both files must agree line by line."""
-    source_lines, target_lines = read_lines(source), read_lines(target)
-    _check_alignment(source, source_lines, target, target_lines, boundaries)
-    spans = _checked_spans(source, source_lines, boundaries)
-    if boundaries == "blank_line" and len(spans) == 1 and len(source_lines) > 1:
-        raise DataError(
-            f"{source} has {len(source_lines)} lines but no blank line between them, so its "
-            "document boundaries are unknown. Part the documents by blank lines, or set "
-            "`data.boundaries: none` if it is one document."
+    findings = Findings()
+    documents = list(
+        _read_files(
+            source,
+            target,
+            file_format=file_format,
+            languages=languages,
+            boundaries=boundaries,
+            reference=reference,
+            findings=findings,
         )
-    sources = documents_of(source, source_lines, spans)
-    targets = documents_of(target, target_lines, spans)
-    return [ParallelDocument(*pair) for pair in zip(sources, targets, strict=True)]
+    )
+    findings.refuse_errors()
+    return documents
+
+
+def _read_files(
+    source: Path,
+    target: Path,
+    *,
+    file_format: FileFormat,
+    languages: tuple[str, str],
+    boundaries: Boundaries,
+    reference: str | None,
+    findings: Findings,
+) -> Iterator[ParallelDocument]:
+    match file_format:
+        case "text":
+            yield from read_text(source, target, boundaries, findings)
+        case "tags":
+            yield from read_tags(source, target, findings)
+        case "sgm":
+            yield from read_sgm(source, target, reference, findings)
+        case "tsv":
+            yield from read_tsv(source, languages, findings)
+        case "jsonl":
+            yield from read_jsonl(source, languages, findings)
+        case "dialogue":
+            yield from read_dialogue(source, languages, findings)
+    findings.verify_tallies()
 
 
 def _checked_spans(path: Path, lines: list[str], boundaries: Boundaries) -> list[Span]:
@@ -116,37 +206,6 @@ def _checked_spans(path: Path, lines: list[str], boundaries: Boundaries) -> list
     if empty:
         raise DataError(
             f"{path}:{empty[0] + 1}: empty document ({len(empty)} in the file). "
-            "Part documents by exactly one separator line on both sides."
+            "Part documents by exactly one separator line."
         )
     return spans
-
-
-def _check_alignment(
-    source: Path,
-    source_lines: list[str],
-    target: Path,
-    target_lines: list[str],
-    boundaries: Boundaries,
-) -> None:
-    separator = {"blank_line": "", "marker": DOCUMENT_MARKER, "none": None}[boundaries]
-    diverges = next(
-        (
-            number
-            for number, (left, right) in enumerate(
-                zip(source_lines, target_lines, strict=False), start=1
-            )
-            if separator is not None and (left.strip() == separator) != (right.strip() == separator)
-        ),
-        None,
-    )
-    if len(source_lines) != len(target_lines):
-        near = f"; they first diverge at line {diverges}" if diverges else ""
-        raise DataError(
-            f"{source} has {len(source_lines)} lines but {target} has {len(target_lines)}{near}. "
-            "Both sides must be aligned line by line."
-        )
-    if diverges:
-        raise DataError(
-            f"Line {diverges} parts documents in only one of {source} and {target}. "
-            "Both sides must have their document boundaries at the same lines."
-        )

@@ -2,13 +2,15 @@
 
 Pieces are made of characters, a space is written `▁` and glued to the word that follows it, and
 characters outside the alphabet fall back to bytes, so there is no unknown token in practice.
-Saved as `tokenizer.json`, which `AutoTokenizer` loads.
+Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation comes first,
+`pretokenize.json` beside it says so.
 """
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 from tokenizers import (
@@ -23,12 +25,17 @@ from tokenizers import (
     trainers,
 )
 
+from iada.atomic import write_text
+from iada.data.moses import Moses, SideName
 from iada.errors import ConfigError, ModelError
 
 SPACE = "▁"
 PAD, BOS, EOS, UNK, SEP, MASK = "<pad>", "<s>", "</s>", "<unk>", "<sep>", "<mask>"
 SPECIAL_TOKENS = (PAD, BOS, EOS, UNK, SEP, MASK)
 _BYTE_TOKENS = tuple(f"<0x{value:02X}>" for value in range(256))
+_PRETOKENIZE_FILE = "pretokenize.json"
+# Room for characters beside a given number of merges: what is learned beyond is cut off again.
+_LARGEST_ALPHABET = 20_000
 # A word with the space before it, a number, a run of anything else, or left-over spaces.
 _WORDS = r"▁?[\p{L}\p{M}]+|▁?\p{N}+|▁?[^\p{L}\p{M}\p{N}▁]+|▁+(?=▁)|▁"
 
@@ -53,7 +60,13 @@ class SpecialIds:
 class Subwords:
     """Encode and decode sentences with a trained byte-pair encoding."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, moses: Moses | None = None) -> None:
+        """Wrap a tokenizer.
+
+        Args:
+            tokenizer: a byte-pair encoding that `train_subwords` learned.
+            moses: the tokenisation that comes before it, if any.
+        """
         ids = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         if missing := [token for token, number in ids.items() if number is None]:
             raise ModelError(
@@ -62,6 +75,7 @@ class Subwords:
         # Text that happens to spell a special token is text.
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
+        self.moses = moses
         self.special = SpecialIds(*(number for number in ids.values() if number is not None))
 
     def __len__(self) -> int:
@@ -73,15 +87,40 @@ class Subwords:
         ids = (self.tokenizer.token_to_id(token) for token in _BYTE_TOKENS)
         return (*self.special.all, *(i for i in ids if i is not None))
 
-    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Encode sentences; an empty sentence has no tokens."""
-        encodings = self.tokenizer.encode_batch(list(sentences), add_special_tokens=False)
+    def encode(self, sentences: Sequence[str], side: SideName | None = None) -> list[list[int]]:
+        """Encode sentences; an empty sentence has no tokens.
+
+        Args:
+            sentences: the text.
+            side: which language it is in; only Moses tokenisation needs to know.
+        """
+        encodings = self.tokenizer.encode_batch_fast(
+            self.pretokenize(sentences, side), add_special_tokens=False
+        )
         return [encoding.ids for encoding in encodings]
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def pretokenize(self, sentences: Sequence[str], side: SideName | None) -> list[str]:
+        """Return the text that the byte-pair encoding itself reads."""
+        if self.moses is None:
+            return list(sentences)
+        if side is None:
+            raise ValueError("Moses tokenisation needs to know the side of the text.")
+        return self.moses.tokenize(sentences, side)
+
+    def decode(self, ids: Sequence[int], side: SideName = "target") -> str:
         """Turn tokens back into text; special tokens vanish."""
         special = set(self.special.all)
-        return str(self.tokenizer.decode([i for i in ids if i not in special]))
+        text = str(self.tokenizer.decode([i for i in ids if i not in special]))
+        return text if self.moses is None else self.moses.detokenize(text, side)
+
+    def with_dropout(self, probability: float) -> "Subwords":
+        """Return the same encoding with BPE-dropout: each merge is skipped with a probability.
+
+        The segmentation is drawn anew at every call. At 0 it is the plain one, at 1 characters.
+        """
+        tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
+        tokenizer.model.dropout = probability or None
+        return Subwords(tokenizer, self.moses)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as they stand in the vocabulary."""
@@ -102,6 +141,8 @@ class Subwords:
             clean_up_tokenization_spaces=False,
         )
         wrapped.save_pretrained(folder)
+        if self.moses is not None:
+            write_text(folder / _PRETOKENIZE_FILE, json.dumps(asdict(self.moses)) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> "Subwords":
@@ -109,32 +150,54 @@ class Subwords:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise ModelError(f"{path} does not exist. Give the folder of a trained model.")
-        return cls(Tokenizer.from_file(str(path)))
+        moses_file = folder / _PRETOKENIZE_FILE
+        moses = None
+        if moses_file.is_file():
+            moses = Moses(**json.loads(moses_file.read_text(encoding="utf-8")))
+        return cls(Tokenizer.from_file(str(path)), moses)
 
 
-def train_subwords(sentences: Iterable[str], *, vocabulary_size: int) -> Subwords:
-    """Learn a joint byte-pair encoding of `vocabulary_size` pieces, specials included."""
+def train_subwords(
+    sentences: Iterable[str],
+    *,
+    vocabulary_size: int,
+    merges: int | None = None,
+    moses: Moses | None = None,
+) -> Subwords:
+    """Learn a joint byte-pair encoding.
+
+    Args:
+        sentences: text of both languages, Moses-tokenised already where `moses` is given.
+        vocabulary_size: number of pieces, specials and byte fallbacks included.
+        merges: number of merges instead; the vocabulary then holds the characters on top of them.
+        moses: the tokenisation that came first, remembered with the encoding.
+    """
     # Encodings do not depend on the number of threads; forked workers must not warn about them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    split_words = pre_tokenizers.Split(Regex(_WORDS), behavior="isolated")
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.CharDelimiterSplit("\n"), split_words]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), behavior="isolated")
+    pieces = vocabulary_size if merges is None else merges + _LARGEST_ALPHABET
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary_size - len(_BYTE_TOKENS),
+        vocab_size=pieces - len(_BYTE_TOKENS),
         min_frequency=2,
         special_tokens=list(SPECIAL_TOKENS),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(sentences, trainer)
+    tokenizer.train_from_iterator(_marked_chunks(sentences), trainer)
     learned = tokenizer.get_vocab_size() + len(_BYTE_TOKENS)
-    if learned > vocabulary_size:
+    if merges is None and learned > vocabulary_size:
         raise ConfigError(
             f"`subwords.vocabulary_size` is {vocabulary_size}, but the characters of this corpus, "
             f"the byte fallbacks and the special tokens alone are {learned}. Raise it."
         )
-    tokenizer = _with_byte_fallback(tokenizer)
+    tokenizer = _with_byte_fallback(tokenizer, merges)
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
+    )
+    tokenizer.pre_tokenizer = split_words
     tokenizer.decoder = decoders.Sequence(
         [
             decoders.Replace(SPACE, " "),
@@ -146,16 +209,37 @@ def train_subwords(sentences: Iterable[str], *, vocabulary_size: int) -> Subword
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS}", special_tokens=[(EOS, tokenizer.token_to_id(EOS))]
     )
-    return Subwords(tokenizer)
+    return Subwords(tokenizer, moses)
 
 
-def _with_byte_fallback(tokenizer: Tokenizer) -> Tokenizer:
-    """Insert the 256 byte tokens after the specials.
+def mark_spaces(sentences: Iterable[str]) -> str:
+    """Join sentences with line feeds, each in the form in which the encoding splits words.
 
-    The trainer can only add them as special tokens, which would be matched in the text itself.
+    This is what the normaliser of the tokenizer does to a single sentence.
+    """
+    return "\n".join([SPACE + text if text else "" for text in sentences]).replace(" ", SPACE)
+
+
+def _marked_chunks(sentences: Iterable[str]) -> Iterator[str]:
+    """Yield sentences in chunks: handing them over one by one takes longer than counting words."""
+    remaining = iter(sentences)
+    while chunk := list(islice(remaining, 100)):
+        yield mark_spaces(chunk)
+
+
+def _with_byte_fallback(tokenizer: Tokenizer, merges: int | None) -> Tokenizer:
+    """Insert the 256 byte tokens after the specials, and keep only the first `merges` merges.
+
+    The trainer can only add bytes as special tokens, which would be matched in the text itself.
     """
     state = json.loads(tokenizer.to_str())
     learned = sorted(state["model"]["vocab"], key=state["model"]["vocab"].__getitem__)
+    if merges is not None and (surplus := state["model"]["merges"][merges:]):
+        # Two merges may make the same piece; it goes only when no kept merge makes it.
+        kept = {"".join(pair) for pair in state["model"]["merges"][:merges]}
+        unlearned = {"".join(pair) for pair in surplus} - kept
+        learned = [token for token in learned if token not in unlearned]
+        state["model"]["merges"] = state["model"]["merges"][:merges]
     ordinary = [token for token in learned if token not in SPECIAL_TOKENS]
     ordered = [*SPECIAL_TOKENS, *_BYTE_TOKENS, *ordinary]
     state["model"]["vocab"] = {token: number for number, token in enumerate(ordered)}

@@ -1,28 +1,30 @@
-"""Windows: the current sentence and up to `context` sentences before it, on both sides.
+"""Windows: a part of a document and the context before it, on both sides.
 
     source         c1 <sep> c2 <sep> c3 <sep> x </s>
     decoder input  <s> c1 <sep> c2 <sep> c3 <sep> y
     labels         c1 <sep> c2 <sep> c3 <sep> y </s>      ignored up to the last <sep>
 
-Every sentence is the current sentence of exactly one window. A window never crosses a document;
-when it is too long, the oldest context sentence goes first, on both sides together.
+The current part, here x and y, may hold several sentences with `<sep>` between them. `spans` says
+where windows begin and end, `noise` what may stand in place of their context; here they become
+tokens. One window at a time is readable, a whole batch at once is fast, and both are the same.
 """
 
-import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from iada.config.data import WindowConfig
+from iada.data.noise import ABSENT, ContextNoise, with_noisy_context
 from iada.data.roles import Role
+from iada.data.spans import Spans, current_parts, with_context
 from iada.data.store import Ids, Offsets, Side, TokenStore
-from iada.errors import DataError
 
 IGNORED = -100
 """Label of positions outside the loss, as PyTorch and Transformers expect it."""
 
-logger = logging.getLogger(__name__)
+Roles = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -30,62 +32,119 @@ class Window:
     """One training instance."""
 
     source_ids: Ids
-    source_roles: npt.NDArray[np.int8]
+    source_roles: Roles
     target_ids: Ids
     """Decoder input."""
-    target_roles: npt.NDArray[np.int8]
-    labels: npt.NDArray[np.int64]
+    target_roles: Roles
+    labels: Offsets
     """What the decoder must predict at each position; IGNORED outside the loss."""
     sentence: int
-    """Number of the current sentence in the store."""
+    """Number of the first current sentence in the store."""
     epoch: int = 0
-    """Epoch in which the window was drawn: with `sentence` it identifies the draw."""
+    """Epoch in which the window was drawn."""
+    sentences: int = 1
+    """Number of current sentences."""
+
+    @property
+    def noise_key(self) -> tuple[int, ...]:
+        """Identity of the draw: epoch, first current sentence, and how many unless it is one."""
+        return noise_key(self.epoch, self.sentence, self.sentences)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The windows of a batch end to end: each array is that of all windows, joined."""
+
+    source_ids: Ids
+    """(source tokens,)"""
+    source_roles: Roles
+    """(source tokens,)"""
+    source_lengths: Offsets
+    """(windows,)"""
+    target_ids: Ids
+    """(target tokens,)"""
+    target_roles: Roles
+    """(target tokens,)"""
+    labels: Offsets
+    """(target tokens,)"""
+    target_lengths: Offsets
+    """(windows,)"""
+    noise_key: tuple[int, ...]
+    """That of the first window."""
 
 
 class Windows:
     """All windows of a token store, as an indexable data set."""
 
-    def __init__(self, store: TokenStore, config: WindowConfig) -> None:
+    def __init__(
+        self,
+        store: TokenStore,
+        config: WindowConfig,
+        *,
+        documents: Offsets | None = None,
+        noise: ContextNoise | None = None,
+    ) -> None:
+        """Cut windows.
+
+        Args:
+            store: the sentences.
+            config: how to cut; its noise is not used.
+            documents: (documents,) ascending numbers of the documents to cut; all by default.
+            noise: what to replace in the context, in training; nothing by default.
+        """
+        if documents is None:
+            documents = np.arange(len(store.document_starts) - 1)
         self.store = store
         self.config = config
-        self.first = _first_sentences(store, config)
-        """(sentences,): oldest context sentence of each window."""
-        lengths = (store.source.lengths(), store.target.lengths())
-        filled = (lengths[0] > 0) & (lengths[1] > 0)
-        self.sentences: Offsets = np.flatnonzero(filled)
-        """Current sentences of the windows; a pair with an empty side teaches nothing."""
-        if left_out := len(store) - len(self.sentences):
-            logger.warning(
-                "%d of %d sentence pairs have an empty side: kept as context, not trained on.",
-                left_out,
-                len(store),
+        self.documents = documents
+        parts = current_parts(store, config, documents)
+        self.context: Offsets | None = None
+        """(windows, context): sentences before the current part, right-aligned, ABSENT where there
+        are none; without noise they are simply the sentences before it."""
+        if config.strategy == "multires":
+            self.spans: Spans = parts
+        elif noise is None:
+            self.spans = with_context(store, parts, config)
+        else:
+            self.spans, self.context = with_noisy_context(
+                store, parts, config, noise, documents=documents
             )
-        if not len(self.sentences):
-            raise DataError("No sentence pair has text on both sides, so there is no window.")
+
+    @property
+    def sentences(self) -> Offsets:
+        """(windows,): first current sentence of each window."""
+        return self.spans.current
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.spans)
 
     def lengths(self) -> Offsets:
         """(windows, 2): tokens of each window on the source and target side."""
-        last, first = self.sentences, self.first[self.sentences]
+        numbers = np.arange(len(self))
         sides = (self.store.source, self.store.target)
-        return np.stack([side.offsets[last + 1] - side.offsets[first] for side in sides], axis=1)
+        sums = [self._segments(side, numbers)[1].sum(axis=1) for side in sides]
+        return np.stack(sums, axis=1)
 
     def loss_tokens(self) -> int:
         """Number of labels in the loss of all windows together."""
         if self.config.loss_on == "all":
             return int(self.lengths()[:, 1].sum())
-        return int((self.store.target.lengths()[self.sentences] + 1).sum())
+        offsets = self.store.target.offsets
+        return int((offsets[self.spans.stop] - offsets[self.spans.current]).sum())
 
     def __getitem__(self, key: tuple[int, int]) -> Window:
         """Return window number `key[1]` as drawn in epoch `key[0]`."""
-        epoch, index = key
-        sentence = int(self.sentences[index])
-        first = int(self.first[sentence])
+        epoch, number = key
+        first, current, stop = (
+            int(numbers[number])
+            for numbers in (self.spans.first, self.spans.current, self.spans.stop)
+        )
+        context = list(range(first, current))
+        if self.context is not None:
+            context = [s for s in self.context[number].tolist() if s != ABSENT]
         special = self.store.special
-        source, source_current = _slice(self.store.source, first, sentence)
-        target, target_current = _slice(self.store.target, first, sentence)
+        source, source_current = _joined(self.store.source, context, range(current, stop))
+        target, target_current = _joined(self.store.target, context, range(current, stop))
         labels = target.astype(np.int64)
         source[-1] = labels[-1] = special.eos
         if self.config.loss_on == "current":
@@ -97,55 +156,116 @@ class Windows:
             target_ids=decoder_input,
             target_roles=_roles(decoder_input, target_current + 1, special.all),
             labels=labels,
-            sentence=sentence,
+            sentence=current,
             epoch=epoch,
+            sentences=stop - current,
         )
 
+    def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
+        """Return the windows of a batch at once; PyTorch's loader prefers this to `__getitem__`."""
+        numbers = np.array([number for _, number in keys], dtype=np.int64)
+        special = self.store.special
+        source, source_lengths, is_context = self._gather(self.store.source, numbers)
+        last = np.cumsum(source_lengths) - 1
+        source[last] = special.eos
+        source_roles = _roles_at_once(source, is_context, special.all)
 
-def _slice(side: Side, first: int, sentence: int) -> tuple[Ids, int]:
-    """Return a copy of the window's tokens and where the current sentence begins in it."""
-    start, current, stop = (int(side.offsets[i]) for i in (first, sentence, sentence + 1))
-    return side.ids[start:stop].copy(), current - start
+        target, target_lengths, is_context = self._gather(self.store.target, numbers)
+        last = np.cumsum(target_lengths) - 1
+        labels = target.astype(np.int64)
+        labels[last] = special.eos
+        if self.config.loss_on == "current":
+            labels[is_context] = IGNORED
+        decoder_input = _one_later(target, special.bos, last)
+        # The input is one token behind: what stands where context ends is `<sep>` or `<s>`.
+        target_roles = _roles_at_once(decoder_input, is_context, special.all)
+        epoch, number = keys[0]
+        current = int(self.spans.current[number])
+        return Rows(
+            source_ids=source,
+            source_roles=source_roles,
+            source_lengths=source_lengths,
+            target_ids=decoder_input,
+            target_roles=target_roles,
+            labels=labels,
+            target_lengths=target_lengths,
+            noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
+        )
+
+    def _segments(self, side: Side, numbers: Offsets) -> tuple[Offsets, Offsets]:
+        """Return begin and length of the runs of tokens that windows are made of.
+
+        Args:
+            side: the language.
+            numbers: (rows,) which windows.
+
+        Returns:
+            Two arrays (rows, segments): context first, the current part last. A segment that a
+            window lacks has length 0.
+        """
+        offsets = np.asarray(side.offsets)
+        current, stop = self.spans.current[numbers], self.spans.stop[numbers]
+        if self.context is None:
+            begin = np.stack([self.spans.first[numbers], current], axis=1)
+            end = np.stack([current, stop], axis=1)
+        else:
+            context = self.context[numbers]
+            begin = np.column_stack([context, current])
+            end = np.column_stack([context + 1, stop])
+        # An absent sentence, -1, would begin at the last offset and end at the first.
+        return offsets[begin], np.maximum(offsets[end] - offsets[begin], 0)
+
+    def _gather(self, side: Side, numbers: Offsets) -> tuple[Ids, Offsets, npt.NDArray[np.bool_]]:
+        """Return the tokens of windows end to end, their lengths, and where context stands."""
+        begin, lengths = self._segments(side, numbers)
+        flat = lengths.ravel()
+        total = int(flat.sum())
+        # A token's place in the store, less its place in the batch, is constant in a segment.
+        shift = begin.ravel() - (np.cumsum(flat) - flat)
+        places = np.repeat(shift, flat) + np.arange(total)
+        ids = np.asarray(side.ids)[places].astype(np.int32)
+        is_context = np.ones(lengths.shape, dtype=np.bool_)
+        is_context[:, -1] = False
+        return ids, lengths.sum(axis=1), np.repeat(is_context.ravel(), flat)
 
 
-def _roles(ids: Ids, current: int, special: tuple[int, ...]) -> npt.NDArray[np.int8]:
+def noise_key(epoch: int, sentence: int, sentences: int) -> tuple[int, ...]:
+    """Return what identifies the draw of a window in an epoch."""
+    return (epoch, sentence) if sentences == 1 else (epoch, sentence, sentences)
+
+
+def _joined(side: Side, context: Sequence[int], current: Sequence[int]) -> tuple[Ids, int]:
+    """Return a copy of the window's tokens and where the current part begins in it."""
+    pieces = [side.ids[side.offsets[s] : side.offsets[s + 1]] for s in (*context, *current)]
+    begin = sum(len(piece) for piece in pieces[: len(context)])
+    return np.concatenate(pieces).astype(np.int32), begin
+
+
+def _roles(ids: Ids, current: int, special: tuple[int, ...]) -> Roles:
     roles = np.full(len(ids), Role.CONTEXT, dtype=np.int8)
     roles[current:] = Role.CURRENT
     roles[np.isin(ids, special)] = Role.SPECIAL
     return roles
 
 
-def _first_sentences(store: TokenStore, config: WindowConfig) -> Offsets:
-    """Choose each window's oldest context sentence so that both sides fit."""
-    sentences = np.arange(len(store))
-    starts = store.document_starts[store.document_of]
-    wanted = np.maximum(starts, sentences - config.context)
-    first = wanted.copy()
-    for _ in range(config.context):
-        too_long = _longer_side(store, first, sentences) > config.max_length
-        first = np.where(too_long & (first < sentences), first + 1, first)
-    lengths = _longer_side(store, sentences, sentences)
-    over = np.flatnonzero(lengths > config.max_length)
-    if len(over):
-        worst = int(over[0])
-        document = int(store.document_of[worst])
-        number = worst - int(store.document_starts[document]) + 1
-        raise DataError(
-            f"{store.document_names[document]}: sentence {number} needs {lengths[worst]} tokens "
-            f"but `windows.max_length` is {config.max_length} ({len(over)} such sentences). "
-            "Split the sentence on both sides, or raise the limit."
-        )
-    if shortened := int((first > wanted).sum()):
-        logger.warning(
-            "%d of %d windows lost their oldest context to fit `windows.max_length` (%d tokens).",
-            shortened,
-            len(store),
-            config.max_length,
-        )
-    return first
+def _roles_at_once(ids: Ids, is_context: npt.NDArray[np.bool_], special: tuple[int, ...]) -> Roles:
+    """Like `_roles`, by look-up; every id above the special ones shares the last entry."""
+    table = np.full((2, max(special) + 2), Role.CURRENT, dtype=np.int8)
+    table[1] = Role.CONTEXT
+    table[:, special] = Role.SPECIAL
+    return table[is_context.view(np.int8), np.minimum(ids, table.shape[1] - 1)]
 
 
-def _longer_side(store: TokenStore, first: Offsets, last: Offsets) -> Offsets:
-    sides = (store.source, store.target)
-    lengths = [side.offsets[last + 1] - side.offsets[first] for side in sides]
-    return np.asarray(np.maximum(*lengths), dtype=np.int64)
+def _one_later(ids: Ids, first: int, last: Offsets) -> Ids:
+    """Move the tokens of every row by one place; each begins with `first` and loses its last.
+
+    Args:
+        ids: (tokens,) the rows, end to end.
+        first: what each row begins with.
+        last: (rows,) where each row ends.
+    """
+    moved = np.empty_like(ids)
+    moved[0] = first
+    moved[1:] = ids[:-1]
+    moved[last[:-1] + 1] = first
+    return moved

@@ -50,7 +50,7 @@ def translate_documents(
     max_positions: int,
 ) -> list[Document]:
     """Translate documents; every sentence has one translation, and an empty one an empty one."""
-    progress = [_Progress(d, subwords.encode(d.sentences)) for d in documents]
+    progress = [_Progress(d, subwords.encode(d.sentences, "source")) for d in documents]
     for document in progress:
         _check_lengths(document, windows)
     total = sum(len(document) for document in documents)
@@ -72,7 +72,7 @@ def translate_documents(
                 texts = [_one_line(subwords.decode(tokens)) for tokens in outputs]
                 # Context is segmented as in training, whatever pieces the search chose.
                 for i, tokens, text, ids in zip(
-                    batch, outputs, texts, subwords.encode(texts), strict=True
+                    batch, outputs, texts, subwords.encode(texts, "target"), strict=True
                 ):
                     cut_short += len(tokens) >= requests[i].max_new
                     active[i].say(text, ids)

@@ -1,9 +1,10 @@
-"""What one forward pass shows: logits where they are needed, embeddings, topmost states.
+"""What one forward pass shows: hidden states and logits of the loss, embeddings, topmost states.
 
 Works on any Hugging Face encoder-decoder without changing it. Hooks read the output of each
 stack's embedding lookup (for GNorm) and the tensor that enters each stack's last normalisation
-(for TNorm), and let the output projection see only the positions of the loss. They stay inside
-the model's own forward, so that DDP, autocast and gradient checkpointing work as always.
+(for TNorm), and let the output projection see only the positions of the loss, or none of them.
+They stay inside the model's own forward, so that DDP, autocast and gradient checkpointing work as
+always.
 
 A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in
 this order: source, decoder input.
@@ -20,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from iada.data.collate import Batch
 from iada.errors import ModelError
+from iada.models.projection import output_projection
 
 StatePoint = Literal["pre_norm", "feed_forward"]
 
@@ -28,10 +30,14 @@ StatePoint = Literal["pre_norm", "feed_forward"]
 class Observation:
     """What a forward pass showed."""
 
+    positions: Tensor
+    """(loss positions,): flat indices into the batch's labels, in row-major order."""
+    hidden: Tensor
+    """(loss positions, dim): what enters the output projection."""
     logits: Tensor
-    """(loss positions, vocabulary), in row-major order of the batch."""
+    """(loss positions, vocabulary); without rows if the projection was left out."""
     embeddings: tuple[Tensor, ...]
-    """Per stream (rows, length, dim): the lookup outputs, in the graph of `logits`."""
+    """Per stream (rows, length, dim): the lookup outputs, in the graph of `hidden`."""
     states: tuple[Tensor, ...]
     """Per stream (rows, length, dim): the topmost states, detached."""
 
@@ -43,11 +49,13 @@ class Observer:
         self.model = model
         stacks = _stacks(model)
         self._positions: Tensor | None = None
+        self._projecting = True
+        self._hidden: Tensor | None = None
         self._watching = False
         self._embeddings: list[Tensor] = []
         self._states: list[Tensor | None] = [None] * len(stacks)
         self._handles: list[RemovableHandle] = [
-            _output_projection(model).register_forward_pre_hook(self._select_positions)
+            output_projection(model).register_forward_pre_hook(self._select_positions)
         ]
         # One module object may serve both stacks: hook it once, and it reports in stream order.
         lookups = {id(lookup): lookup for lookup in map(_lookup, stacks)}
@@ -63,6 +71,8 @@ class Observer:
         input_ids: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
         module: nn.Module | None = None,
+        positions: Tensor | None = None,
+        project: bool = True,
     ) -> Observation:
         """Run the model on a batch.
 
@@ -71,11 +81,16 @@ class Observer:
             input_ids: source ids to read instead of the batch's.
             decoder_input_ids: decoder-input ids to read instead of the batch's.
             module: the wrapper (DDP, compiled) to call in place of the model itself.
+            positions: `loss_positions` of the batch, if they are known already.
+            project: whether the logits are wanted. Without them the projection still runs, on no
+                rows, so that its weight stays in the graph of the output, where DDP looks for it.
         """
         call = self.model if module is None else module
         source = batch["input_ids"] if input_ids is None else input_ids
         target = batch["decoder_input_ids"] if decoder_input_ids is None else decoder_input_ids
-        with self._observing(loss_positions(batch["labels"])):
+        if positions is None:
+            positions = loss_positions(batch["labels"])
+        with self._observing(positions, project=project):
             output = call(
                 input_ids=source,
                 attention_mask=batch["attention_mask"],
@@ -84,7 +99,10 @@ class Observer:
                 return_dict=True,
             )
             states = tuple(state for state in self._states if state is not None)
-            return Observation(output.logits, tuple(self._embeddings), states)
+            assert self._hidden is not None
+            return Observation(
+                positions, self._hidden, output.logits, tuple(self._embeddings), states
+            )
 
     def remove(self) -> None:
         """Take the hooks off the model."""
@@ -92,12 +110,12 @@ class Observer:
             handle.remove()
 
     @contextmanager
-    def _observing(self, positions: Tensor) -> Iterator[None]:
-        self._positions, self._watching = positions, True
+    def _observing(self, positions: Tensor, *, project: bool) -> Iterator[None]:
+        self._positions, self._projecting, self._watching = positions, project, True
         try:
             yield
         finally:
-            self._positions, self._watching = None, False
+            self._positions, self._hidden, self._watching = None, None, False
             self._embeddings = []
             self._states = [None] * len(self._states)
 
@@ -105,7 +123,8 @@ class Observer:
         if not self._watching or self._positions is None:
             return None
         hidden = inputs[0]
-        return (hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._positions),)
+        self._hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._positions)
+        return (self._hidden if self._projecting else self._hidden[:0],)
 
     def _keep_embedding(self, _: nn.Module, __: Any, output: Tensor) -> None:
         if not self._watching:
@@ -162,13 +181,6 @@ def _lookup(stack: nn.Module) -> nn.Module:
     if lookup is None:
         raise ModelError(f"{type(stack).__name__} has no input embeddings to watch.")
     return lookup
-
-
-def _output_projection(model: nn.Module) -> nn.Module:
-    projection = _call(model, "get_output_embeddings")
-    if projection is None:
-        raise ModelError(f"{type(model).__name__} has no output projection (language-model head).")
-    return projection
 
 
 def _call(module: nn.Module, name: str) -> nn.Module | None:

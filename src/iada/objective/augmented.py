@@ -5,8 +5,9 @@ probabilities, perturbation, perturbed forward, losses. It returns sums and a co
 the number of tokens of the update is the trainer's affair.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,14 @@ from iada.augment.selection import configured_probability, spread
 from iada.config.augment import AugmentConfig
 from iada.data.collate import Batch
 from iada.errors import ModelError
-from iada.models.observation import Observation, Observer
-from iada.objective.agreement import jensen_shannon, symmetric_kl
-from iada.objective.nll import nll_sum
+from iada.models.observation import Observation, Observer, loss_positions
+from iada.models.projection import linear_projection
+from iada.objective.fused import fused_losses, nll_gradient
+from iada.objective.plain import plain_losses
+from iada.objective.terms import Agreement, Sums, Terms
 from iada.seeding import generator as seeded_generator
+
+Computation = Literal["fused", "plain"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,7 @@ class AugmentedObjective:
         replacement: Replacement | None = None,
         label_smoothing: float = 0.1,
         seed: int = 1,
+        computation: Computation = "fused",
     ) -> None:
         """Prepare the objective.
 
@@ -59,6 +65,9 @@ class AugmentedObjective:
             replacement: what replaces a token; by default made from the model's own configuration.
             label_smoothing: smoothing of both NLL terms in training.
             seed: seed of the perturbation noise.
+            computation: losses chunk by chunk together with the output projection, or from whole
+                matrices of logits. The result is the same. A model whose logits are no plain
+                linear map of its states always gets the second: see `linear_projection`.
         """
         self.model = model
         self.config = config
@@ -66,6 +75,7 @@ class AugmentedObjective:
         self.label_smoothing = label_smoothing
         self.seed = seed
         self.observer = Observer(model, state_point=config.tnorm_at)
+        self.projection = linear_projection(model) if computation == "fused" else None
 
     def __call__(self, batch: Batch, *, update: int = 0, module: nn.Module | None = None) -> Losses:
         """Compute the loss; without perturbation and smoothing when the model is in eval mode.
@@ -76,35 +86,67 @@ class AugmentedObjective:
             module: the wrapper (DDP, compiled) to call in place of the model itself.
         """
         config = self.config
-        labels = batch["labels"]
-        labels = labels[labels >= 0]
-        count = torch.tensor(len(labels), device=labels.device)
-        if not self.model.training:
-            nll = nll_sum(self.observer.forward(batch, module=module).logits, labels)
-            return Losses(nll, count, original=nll.detach())
-        if not config.perturbs or update < config.start_update:
-            logits = self.observer.forward(batch, module=module).logits
-            nll = nll_sum(logits, labels, smoothing=self.label_smoothing)
-            return Losses(nll, count, original=nll.detach())
-        original = self._original_view(batch, module)
+        # Found once: on a GPU the host waits for the number of positions.
+        positions = loss_positions(batch["labels"])
+        if not self.model.training or not config.perturbs or update < config.start_update:
+            view = self._forward(batch, positions, module=module)
+            smoothing = self.label_smoothing if self.model.training else 0.0
+            sums = self._sums([view], batch, Terms(nll_weights=(1.0,), smoothing=smoothing))
+            return Losses(sums.total, _count(positions), original=sums.nlls[0])
+        original = self._original_view(batch, positions, module)
         ids, decoder_ids = self._perturbed_ids(batch, original)
-        perturbed = self.observer.forward(
-            batch, input_ids=ids, decoder_input_ids=decoder_ids, module=module
+        perturbed = self._forward(
+            batch, positions, input_ids=ids, decoder_input_ids=decoder_ids, module=module
         )
-        return self._combined(original, perturbed, labels, count)
+        return self._combined(original, perturbed, batch)
 
-    def _original_view(self, batch: Batch, module: nn.Module | None) -> Observation | None:
+    def _forward(
+        self,
+        batch: Batch,
+        positions: Tensor,
+        *,
+        input_ids: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        module: nn.Module | None = None,
+        project: bool = True,
+    ) -> Observation:
+        return self.observer.forward(
+            batch,
+            input_ids=input_ids,
+            decoder_input_ids=decoder_input_ids,
+            module=module,
+            positions=positions,
+            project=project and self.projection is None,
+        )
+
+    def _sums(self, views: Sequence[Observation], batch: Batch, terms: Terms) -> Sums:
+        labels = batch["labels"].reshape(-1)[views[0].positions]
+        if self.projection is None:
+            return plain_losses([view.logits for view in views], labels, terms)
+        return fused_losses(self.projection, [view.hidden for view in views], labels, terms)
+
+    def _nll_gradient(self, states: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+        assert self.projection is not None
+        return nll_gradient(self.projection, states, labels, smoothing=smoothing)
+
+    def _original_view(
+        self, batch: Batch, positions: Tensor, module: nn.Module | None
+    ) -> Observation | None:
         """Run the original forward if a loss or the importance needs it."""
         config = self.config
+        in_the_loss = config.weight_original > 0 or config.weight_agreement > 0
         reused = config.measure in ("tnorm", "gnorm") and config.importance_pass == "reuse"
-        if not (config.weight_original > 0 or config.weight_agreement > 0 or reused):
+        if not (in_the_loss or reused):
             return None
-        needs_graph = config.learns_from_original or (reused and config.measure == "gnorm")
+        differentiated = reused and config.measure == "gnorm"
         # Only a view that is learned from goes through the wrapper: DDP must see each of its
         # forwards take part in the backward pass.
-        with torch.set_grad_enabled(needs_graph):
-            return self.observer.forward(
-                batch, module=module if config.learns_from_original else None
+        with torch.set_grad_enabled(config.learns_from_original or differentiated):
+            return self._forward(
+                batch,
+                positions,
+                module=module if config.learns_from_original else None,
+                project=in_the_loss or differentiated,
             )
 
     @torch.no_grad()
@@ -131,12 +173,17 @@ class AugmentedObjective:
         self, batch: Batch, original: Observation | None, roles: tuple[Tensor, ...]
     ) -> tuple[Tensor, ...]:
         config = self.config
+        start = None if self.projection is None else self._nll_gradient
         with torch.enable_grad():
             if original is None or config.importance_pass == "separate":
-                scores = separate_importance(self.observer, batch, config)
+                scores = separate_importance(self.observer, batch, config, nll_gradient=start)
             else:
                 scores = measured(
-                    original, batch, measure=config.measure, smoothing=config.gnorm_smoothing
+                    original,
+                    batch,
+                    measure=config.measure,
+                    smoothing=config.gnorm_smoothing,
+                    nll_gradient=start,
                 )
         counted: tuple[Tensor | None, ...] = (None,) * len(roles)
         if config.statistics_specials:
@@ -172,32 +219,36 @@ class AugmentedObjective:
         return seeded_generator(self.seed, purpose, *batch["noise_key"], device=device)
 
     def _combined(
-        self, original: Observation | None, perturbed: Observation, labels: Tensor, count: Tensor
+        self, original: Observation | None, perturbed: Observation, batch: Batch
     ) -> Losses:
         config, smoothing = self.config, self.label_smoothing
-        terms: dict[str, Tensor] = {}
-        total = torch.zeros((), device=labels.device)
-        if config.weight_perturbed > 0:
-            terms["perturbed"] = nll_sum(perturbed.logits, labels, smoothing=smoothing)
-            total = total + config.weight_perturbed * terms["perturbed"]
-        if original is not None and config.weight_original > 0:
-            terms["original"] = nll_sum(original.logits, labels, smoothing=smoothing)
-            total = total + config.weight_original * terms["original"]
-        if original is not None and config.weight_agreement > 0:
-            anchor = original.logits
-            if config.agreement_stop == "original":
-                anchor = anchor.detach()
-            divergence = symmetric_kl if config.agreement == "symmetric_kl" else jensen_shannon
-            terms["agreement"] = divergence(anchor, perturbed.logits)
-            total = total + config.weight_agreement * terms["agreement"]
-        detached = {name: term.detach() for name, term in terms.items()}
+        count = _count(perturbed.positions)
+        agreement = None
+        if config.weight_agreement > 0:
+            agreement = Agreement(
+                config.weight_agreement,
+                config.agreement,
+                stop_first=config.agreement_stop == "original",
+            )
+        if original is None or (config.weight_original == 0 and agreement is None):
+            terms = Terms(nll_weights=(config.weight_perturbed,), smoothing=smoothing)
+            sums = self._sums([perturbed], batch, terms)
+            return Losses(sums.total, count, perturbed=sums.nlls[0])
+        weights = (config.weight_original, config.weight_perturbed)
+        terms = Terms(nll_weights=weights, smoothing=smoothing, agreement=agreement)
+        sums = self._sums([original, perturbed], batch, terms)
         return Losses(
-            total,
+            sums.total,
             count,
-            original=detached.get("original"),
-            perturbed=detached.get("perturbed"),
-            agreement=detached.get("agreement"),
+            original=sums.nlls[0],
+            perturbed=sums.nlls[1],
+            agreement=sums.agreement,
         )
+
+
+def _count(positions: Tensor) -> Tensor:
+    # Filled on the device: a copy from the host would wait for it.
+    return torch.full((), len(positions), device=positions.device)
 
 
 def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:

@@ -1,18 +1,22 @@
-"""The data of a run: documents read, segmented and cut into windows."""
+"""The data of a run: a prepared corpus, or documents read and segmented in memory."""
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
+import numpy as np
+
+from iada.config.data import Split
 from iada.config.run import RunConfig
+from iada.data import readers
 from iada.data.documents import ParallelDocument
-from iada.data.readers import read_parallel
+from iada.data.encoding import pretokenized
+from iada.data.moses import configured_moses
+from iada.data.noise import context_noise
+from iada.data.prepared import PreparedCorpus, sha256
 from iada.data.store import TokenStore
+from iada.data.subsets import sha256_of_numbers, subset_documents
 from iada.data.subwords import Subwords, train_subwords
 from iada.data.windows import Windows
-
-Split = Literal["train", "dev", "test"]
+from iada.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -25,39 +29,83 @@ class Corpus:
 
 
 def read_split(config: RunConfig, split: Split) -> list[ParallelDocument]:
-    """Read the documents of a split."""
-    source, target = config.data.paths(split)
-    return read_parallel(source, target, boundaries=config.data.boundaries)
+    """Read the documents of a split, or refuse it with all its problems."""
+    return readers.read_split(config.data, split)
 
 
 def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
-    """Read and encode the training and validation documents.
+    """Map the prepared corpus of a run, or read and encode its documents in memory.
 
     Args:
         config: the run.
-        subwords: an encoding to use; without one it is learned from the training documents.
+        subwords: an encoding to use; without one it is the prepared corpus's, or learned from the
+            training documents.
     """
+    if config.data.prepared is not None:
+        return _open_prepared(PreparedCorpus.open(config.data.prepared), config, subwords)
     train, dev = read_split(config, "train"), read_split(config, "dev")
     if subwords is None:
-        sides = (side for document in train for side in (document.source, document.target))
+        moses = configured_moses(config.data, config.subwords)
         subwords = train_subwords(
-            (sentence for side in sides for sentence in side.sentences),
+            pretokenized(train, moses, workers=1),
             vocabulary_size=config.subwords.vocabulary_size,
+            merges=config.subwords.merges,
+            moses=moses,
         )
     return Corpus(
         subwords=subwords,
-        train=Windows(TokenStore.build(train, subwords), config.windows),
+        train=training_windows(TokenStore.build(train, subwords), config),
         dev=Windows(TokenStore.build(dev, subwords), config.windows),
     )
 
 
-def file_hashes(config: RunConfig) -> dict[str, str]:
-    """Return the sha256 of every corpus file that exists, by file name."""
-    splits: tuple[Split, ...] = ("train", "dev", "test")
-    paths = [path for split in splits for path in config.data.paths(split)]
-    return {path.name: _sha256(path) for path in paths if path.is_file()}
+def _open_prepared(
+    prepared: PreparedCorpus, config: RunConfig, subwords: Subwords | None
+) -> Corpus:
+    prepared.check_settings(config.data, config.subwords)
+    encoding = prepared.subwords()
+    if subwords is not None and subwords.tokenizer.to_str() != encoding.tokenizer.to_str():
+        raise DataError(
+            f"{prepared.path} has another byte-pair encoding than the run. "
+            "Use the corpus with which the run began."
+        )
+    return Corpus(
+        subwords=encoding,
+        train=training_windows(prepared.store("train", encoding), config),
+        dev=Windows(prepared.store("dev", encoding), config.windows),
+    )
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def training_windows(store: TokenStore, config: RunConfig) -> Windows:
+    """Cut the training windows of a run: those of its subset of documents, with its noise."""
+    sizes = np.diff(store.document_starts)
+    return Windows(
+        store,
+        config.windows,
+        documents=subset_documents(sizes, config.data.subset, config.data.subset_seed),
+        noise=context_noise(config.windows),
+    )
+
+
+def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:
+    """Return what a run must remember of its data.
+
+    That is the sha256 of the files by split, source side first, and of the document numbers and
+    context sentences where only a part is used or the context is noisy.
+    """
+    data = config.data
+    if data.prepared is not None:
+        files: object = PreparedCorpus.open(data.prepared).manifest["inputs"]
+    else:
+        splits: tuple[Split, ...] = ("train", "dev", "test")
+        files = {
+            split: [sha256(path) for path in data.paths(split)]
+            for split in splits
+            if all(path.is_file() for path in data.paths(split))
+        }
+    record = {"files": files, "documents": len(corpus.train.documents)}
+    if data.subset < 1:
+        record["subset"] = sha256_of_numbers(corpus.train.documents)
+    if corpus.train.context is not None:
+        record["noisy_context"] = sha256_of_numbers(corpus.train.context)
+    return record

@@ -18,6 +18,7 @@ from iada.errors import RunError
 MAY_CHANGE = (
     "output",
     "data.folder",
+    "data.prepared",
     "train.max_updates",
     "train.patience",
     "train.min_delta",

@@ -16,9 +16,10 @@ from iada.data.collate import Collator
 from iada.data.subwords import Subwords
 from iada.models.build import build_model
 from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
-from iada.training.corpus import Corpus, file_hashes, load_corpus
+from iada.training.corpus import Corpus, data_record, load_corpus
 from iada.training.environment import environment
 from iada.training.folder import RunFolder, replace_folder
+from iada.training.memory import keep_freed_memory
 from iada.training.processes import on_cpu, process_state
 from iada.training.trainer import IadaTrainer
 
@@ -46,6 +47,8 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
         corpus = _open_run(folder, config, resume=resume, main=state.is_main_process)
     if config.train.threads:
         torch.set_num_threads(config.train.threads)
+    if config.train.keep_memory:
+        keep_freed_memory()
     if config.train.compile:
         # GNorm walks the graph of the original view before the update does, so the compiled
         # backward pass must not give its buffers away.
@@ -71,7 +74,7 @@ def _open_run(folder: RunFolder, config: RunConfig, *, resume: bool, main: bool)
         if resume:
             write_yaml(folder.config_file, to_mapping(config))
         else:
-            folder.begin(config, environment() | {"data": file_hashes(config)})
+            folder.begin(config, environment() | {"data": data_record(config, corpus)})
         if subwords is None:
             corpus.subwords.save(folder.tokenizer)
     return corpus
@@ -103,6 +106,7 @@ def make_trainer(
         data_collator=Collator(corpus.subwords.special.pad),
         replacement=replacement(config, corpus.subwords),
         label_smoothing=config.train.label_smoothing,
+        computation=config.train.objective,
         callbacks=[
             MetricsFile(folder.metrics_file),
             ProgressBar(config.method),
@@ -182,7 +186,7 @@ def describe_plan(config: RunConfig) -> str:
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     rows = [
         ("method", config.method),
-        ("training documents", f"{len(corpus.train.store.document_names):,}"),
+        ("training documents", f"{len(corpus.train.documents):,}"),
         ("training windows", f"{len(corpus.train):,}"),
         ("loss tokens per epoch", f"{corpus.train.loss_tokens():,}"),
         ("longest window (tokens)", f"{int(lengths.max()):,}"),

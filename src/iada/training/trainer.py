@@ -21,7 +21,7 @@ from iada.config.augment import AugmentConfig
 from iada.data.batching import TokenBatchSampler
 from iada.data.collate import Batch
 from iada.errors import ModelError, RunError
-from iada.objective.augmented import AugmentedObjective, Losses
+from iada.objective.augmented import AugmentedObjective, Computation, Losses
 from iada.training.schedules import inverse_square_root
 
 TERMS = ("original", "perturbed", "agreement")
@@ -46,6 +46,7 @@ class IadaTrainer(Trainer):
         eval_sampler: TokenBatchSampler | None = None,
         replacement: Replacement | None = None,
         label_smoothing: float = 0.1,
+        computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Prepare training.
@@ -61,6 +62,7 @@ class IadaTrainer(Trainer):
             eval_sampler: batches of `eval_dataset`.
             replacement: what replaces a token; made from the model's configuration by default.
             label_smoothing: smoothing of the NLL in training.
+            computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
         """
         super().__init__(
@@ -81,7 +83,12 @@ class IadaTrainer(Trainer):
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
         self.augmented_objective = AugmentedObjective(
-            model, augment, replacement=replacement, label_smoothing=label_smoothing, seed=args.seed
+            model,
+            augment,
+            replacement=replacement,
+            label_smoothing=label_smoothing,
+            seed=args.seed,
+            computation=computation,
         )
         self._sums = torch.zeros(len(TERMS) + 1)
 
@@ -166,12 +173,14 @@ class IadaTrainer(Trainer):
         """Return the validation NLL per token: no dropout, no smoothing, no perturbation."""
         model = self.augmented_objective.model
         model.eval()
-        sums = torch.zeros(2, dtype=torch.float64)
+        parts = []
         for batch in self.get_eval_dataloader(eval_dataset):
             with self.compute_loss_context_manager():
                 losses = self.augmented_objective(cast(Batch, self._prepare_inputs(batch)))
-            sums += torch.stack([losses.total, losses.count]).to("cpu", torch.float64)
+            # Brought to the host once, at the end, so that the device need not wait for it.
+            parts.append(torch.stack([losses.total, losses.count]))
         model.train()
+        sums = torch.stack(parts).to("cpu", torch.float64).sum(dim=0)
         total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
         metrics = {f"{metric_key_prefix}_nll": total / count}
         self.log(dict(metrics))

@@ -1,22 +1,58 @@
 """The recipes are valid, and those of the paper's corpora hold the paper's numbers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iada.config.augment import AugmentConfig
+from iada.config.data import SubwordConfig
 from iada.config.files import load_run_config
 from iada.config.methods import METHOD_NAMES
 from iada.config.mini import mini_run
 from iada.config.model import ModelConfig
+from iada.data.preparing import Preparation, prepare
+from iada.data.windows import Windows
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 FOLDERS = sorted(path.name for path in RECIPES.iterdir())
+SMALL = sorted(path.parent.name for path in RECIPES.glob("*/cpu.yaml"))
 PAPER = ("ted", "news", "europarl")
 
 
 def test_every_corpus_has_its_recipe() -> None:
-    assert FOLDERS == ["bcontrast", "europarl", "mini", "news", "ted"]
+    assert FOLDERS == ["bcontrast", "bible", "europarl", "gnome_help", "mini", "news", "ted"]
+    assert SMALL == ["europarl", "news", "ted"]
+    files = {path.name for path in RECIPES.glob("*/*")}
+    assert files == {"config.yaml", "cpu.yaml", "README.md"}
+
+
+@pytest.mark.parametrize("folder", SMALL)
+def test_a_small_recipe_does_not_get_in_the_way_of_the_papers(folder: str) -> None:
+    small = load_run_config(RECIPES / folder / "cpu.yaml")
+    paper = load_run_config(RECIPES / folder / "config.yaml")
+    assert small.output != paper.output
+    assert small.data.prepared != paper.data.prepared
+    assert small.method == paper.method
+    assert small.windows.context == 3
+    assert small.train.max_tokens >= 4 * small.windows.max_length
+    assert small.data.paths("train")[0] == Path("corpus") / folder / "train.en"
+
+
+# The three whose training text is small enough for a test; all have the files of their recipe.
+@pytest.mark.parametrize(
+    ("recipe", "corpus"),
+    [("ted/cpu.yaml", "ted"), ("gnome_help/config.yaml", "gnome_help")],
+)
+def test_a_small_recipe_fits_its_corpus(
+    real_data: Path, tmp_path: Path, recipe: str, corpus: str
+) -> None:
+    config = load_run_config(RECIPES / recipe)
+    data = replace(config.data, folder=real_data / corpus)
+    prepared = prepare(Preparation(data, config.subwords, tmp_path / "prepared", workers=1))
+    assert prepared.manifest["vocabulary"] == config.subwords.vocabulary_size
+    for split in prepared.splits:
+        Windows(prepared.store(split, prepared.subwords()), config.windows)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -48,7 +84,8 @@ def test_the_papers_recipes_hold_the_papers_numbers(folder: str) -> None:
     config = load_run_config(RECIPES / folder / "config.yaml")
     assert config.windows.context == 3
     assert config.windows.loss_on == "current"
-    assert config.subwords.vocabulary_size == 32000
+    assert config.subwords == SubwordConfig(merges=32000, pretokenize="moses")
+    assert config.data.prepared == Path("corpus") / folder / "prepared"
     # Transformer-base.
     assert config.model == ModelConfig(
         dim=512, feed_forward=2048, heads=8, encoder_layers=6, decoder_layers=6, dropout=0.3

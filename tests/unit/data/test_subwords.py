@@ -127,7 +127,10 @@ def test_a_foreign_tokenizer_is_refused() -> None:
         Subwords(foreign)
 
 
-@pytest.mark.parametrize("corpus", ["ted", "europarl"])
+DEV_SETS = ["bcontrast", "bible", "europarl", "gnome_help", "news", "ted"]
+
+
+@pytest.mark.parametrize("corpus", DEV_SETS)
 def test_real_text_survives_the_round_trip(real_data: Path, corpus: str) -> None:
     sides = [read_lines(real_data / corpus / f"dev.{language}") for language in ("en", "de")]
     subwords = train_subwords(
@@ -136,3 +139,77 @@ def test_real_text_survives_the_round_trip(real_data: Path, corpus: str) -> None
     for lines in sides:
         for line, ids in zip(lines, subwords.encode(lines), strict=True):
             assert subwords.decode(ids) == line
+
+
+def test_the_number_of_merges_can_be_given_instead() -> None:
+    sentences = ["abcdefgh ijkl", "abcdefgh mnop"] * 5
+    subwords = train_subwords(sentences, vocabulary_size=300, merges=3)
+    # 6 specials, 256 bytes, 16 letters, the space and 3 merges.
+    assert len(subwords) == 6 + 256 + 17 + 3
+    larger = train_subwords(sentences, vocabulary_size=300, merges=4)
+    assert larger.pieces(range(len(subwords))) == subwords.pieces(range(len(subwords)))
+    assert subwords.decode(subwords.encode(["abcdefgh"])[0]) == "abcdefgh"
+
+
+def test_merges_and_vocabulary_size_are_two_ways_to_say_the_same(subwords: Subwords) -> None:
+    sentences = ["the cat sat on the mat .", "der Hund sah die Katze .", "she saw it , again !"] * 3
+    alphabet = {"▁", *"".join(sentences).replace(" ", "")}
+    merges = 330 - 262 - len(alphabet)
+    other = train_subwords(sentences, vocabulary_size=300, merges=merges)
+    assert other.pieces(range(len(other))) == subwords.pieces(range(len(subwords)))
+    assert other.encode(sentences) == subwords.encode(sentences)
+
+
+def test_more_merges_than_the_text_yields_are_not_invented() -> None:
+    subwords = train_subwords(["ab ab"], vocabulary_size=300, merges=100)
+    # "▁a" and "▁ab", or "ab" and "▁ab": a word of three characters has two merges.
+    assert len(subwords) == 262 + 3 + 2
+
+
+def test_learning_does_not_depend_on_the_order_of_sentences() -> None:
+    sentences = [f"number {i} and word{i % 7} of the {i % 11} sets" for i in range(500)]
+    first = train_subwords(sentences, vocabulary_size=400)
+    second = train_subwords(sentences[::-1], vocabulary_size=400)
+    assert first.tokenizer.to_str() == second.tokenizer.to_str()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    text=st.text(
+        st.characters(exclude_characters="\u2581\n", exclude_categories=["Cs"]), max_size=30
+    )
+)
+def test_dropout_of_none_is_plain_and_of_all_gives_characters(
+    subwords: Subwords, text: str
+) -> None:
+    assert subwords.with_dropout(0.0).encode([text]) == subwords.encode([text])
+    (ids,) = subwords.with_dropout(1.0).encode([text])
+    pieces = subwords.pieces(ids)
+    assert all(len(piece) == 1 or piece.startswith("<0x") for piece in pieces)
+    assert subwords.decode(ids) == text
+
+
+@settings(max_examples=50, deadline=None)
+@given(probability=st.floats(0, 1), text=st.sampled_from(TEXTS))
+def test_dropout_changes_the_pieces_but_never_the_text(
+    subwords: Subwords, probability: float, text: str
+) -> None:
+    (ids,) = subwords.with_dropout(probability).encode([text])
+    assert subwords.decode(ids) == text
+    assert subwords.special.unk not in ids
+
+
+def test_more_dropout_gives_more_pieces(subwords: Subwords) -> None:
+    texts = ["the cat sat on the mat ."] * 200
+    counts = [
+        sum(map(len, subwords.with_dropout(probability).encode(texts)))
+        for probability in (0.0, 0.1, 0.5, 1.0)
+    ]
+    assert counts == sorted(counts)
+    assert len(set(counts)) == 4
+
+
+def test_dropout_leaves_the_encoding_itself_alone(subwords: Subwords) -> None:
+    before = subwords.encode(["the cat"])
+    subwords.with_dropout(1.0)
+    assert subwords.encode(["the cat"]) == before

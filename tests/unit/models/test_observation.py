@@ -81,6 +81,30 @@ def test_logits_are_those_of_the_loss_positions(
 
 
 @every_architecture
+def test_the_projection_can_be_left_out(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    observer = Observer(model)
+    full, bare = observer.forward(batch), observer.forward(batch, project=False)
+    assert bare.logits.shape == (0, 40)
+    assert bare.hidden.shape == (5, 16)
+    torch.testing.assert_close(bare.hidden, full.hidden)
+    assert bare.positions.tolist() == full.positions.tolist() == [2, 3, 5, 6, 7]
+    head = model.get_output_embeddings()
+    offset = getattr(model, "final_logits_bias", 0)
+    torch.testing.assert_close(head(bare.hidden) + offset, full.logits)
+    # The weight is in the graph of the output all the same.
+    assert torch.autograd.grad(bare.logits.sum(), head.weight)[0].eq(0).all()
+
+
+def test_positions_can_be_given(build: ModelFactory, batch: Batch) -> None:
+    observer = Observer(build("marian"))
+    some = observer.forward(batch, positions=torch.tensor([3, 6]))
+    torch.testing.assert_close(some.logits, observer.forward(batch).logits[[1, 3]])
+
+
+@every_architecture
 def test_the_state_is_what_enters_the_last_normalisation(
     build: ModelFactory, batch: Batch, architecture: str
 ) -> None:

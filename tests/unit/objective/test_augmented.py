@@ -12,7 +12,7 @@ from iada.data.collate import Batch
 from iada.data.roles import Role
 from iada.errors import ModelError
 from iada.models.observation import Observer
-from iada.objective import augmented
+from iada.objective import augmented, chunks, plain
 from iada.objective.augmented import AugmentedObjective
 
 SPECIAL = [0, 1, 2, 3, 4, 5]
@@ -175,17 +175,156 @@ def test_perturbed_only_training_equals_plain_training_on_the_perturbed_ids(
     torch.testing.assert_close(objective(batch).total, plain(perturbed).total)
 
 
-def test_agreement_weight_zero_does_not_compute_it(
-    tiny_model: Build, batch: Batch, monkeypatch: pytest.MonkeyPatch
+CONFIGS = [
+    AugmentConfig(),
+    AugmentConfig(measure="tnorm", agreement="js"),
+    AugmentConfig(importance_pass="separate", gnorm_smoothing=0.2),
+    AugmentConfig(weight_original=0.0, weight_agreement=0.0),
+    AugmentConfig(weight_original=0.0, agreement_stop="original"),
+    AugmentConfig(weight_original=0.5, weight_perturbed=0.0, weight_agreement=2.0),
+    AugmentConfig(weight_agreement=0.0, measure="tnorm", importance_pass="separate"),
+    augmentation("doc2doc"),
+    augmentation("word_replace"),
+]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("config", CONFIGS)
+def test_fused_and_plain_losses_give_the_same_update(
+    architecture: str, config: AugmentConfig, tiny_model: Build, batch: Batch
 ) -> None:
-    def fail(*_: Any) -> None:
+    config = replace(config, alpha=2.0, p_context=0.4, p_current=0.4)
+    results = []
+    for computation in ("fused", "plain"):
+        model = tiny_model(architecture)
+        if hasattr(model, "final_logits_bias"):
+            torch.manual_seed(8)
+            model.final_logits_bias.normal_()
+        objective = _objective(model, config, computation=computation)
+        assert (objective.projection is None) == (computation == "plain")
+        # Dropout is on: both must draw the same numbers.
+        torch.manual_seed(9)
+        losses = objective(batch)
+        losses.total.backward()
+        gradients = {n: p.grad for n, p in model.named_parameters() if p.requires_grad}
+        results.append((losses, gradients))
+    (fused, gradients), (plain, expected) = results
+    for term in ("total", "original", "perturbed", "agreement", "count"):
+        torch.testing.assert_close(getattr(fused, term), getattr(plain, term), rtol=1e-10, atol=0)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_fused_and_plain_importance_are_equal(
+    smoothing: float, tiny_model: Build, batch: Batch
+) -> None:
+    found = []
+    for computation in ("fused", "plain"):
+        config = AugmentConfig(alpha=1.0, gnorm_smoothing=smoothing)
+        objective = _objective(tiny_model(dropout=False), config, computation=computation)
+        view = objective.observer.forward(batch, project=computation == "plain")
+        assert len(view.logits) == (0 if computation == "fused" else len(view.positions))
+        found.append(objective.probabilities(batch, view))
+    torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=0)
+    assert len(found[0][0].unique()) > 5
+
+
+def test_an_untied_projection_gets_the_same_gradient(tiny_model: Build, batch: Batch) -> None:
+    gradients = []
+    for computation in ("fused", "plain"):
+        model = tiny_model(dropout=False)
+        torch.manual_seed(2)
+        model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+        _objective(model, AugmentConfig(), computation=computation)(batch).total.backward()
+        shared = model.get_input_embeddings().weight
+        assert shared is not model.lm_head.weight
+        gradients.append((model.lm_head.weight.grad, shared.grad))
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+def test_a_batch_without_loss_positions_gives_zero_gradients_everywhere(
+    tiny_model: Build, batch: Batch
+) -> None:
+    empty: Batch = {**batch, "labels": torch.full_like(batch["labels"], -100)}
+    for computation in ("fused", "plain"):
+        model = tiny_model()
+        losses = _objective(model, AugmentConfig(), computation=computation)(empty)
+        losses.total.backward()
+        assert losses.total.item() == losses.count.item() == 0
+        assert all(p.grad.eq(0).all() for p in model.parameters() if p.requires_grad)
+
+
+def test_a_model_that_is_not_linear_at_the_end_gets_the_plain_losses(
+    tiny_model: Build, batch: Batch
+) -> None:
+    model = tiny_model(dropout=False)
+    model.register_forward_hook(_cap_logits)
+    objective = _objective(model, AugmentConfig())
+    assert objective.projection is None
+    reference = _objective(tiny_model(dropout=False), AugmentConfig())
+    reference.model.register_forward_hook(_cap_logits)
+    reference.projection = None
+    torch.testing.assert_close(objective(batch).total, reference(batch).total)
+
+
+def _cap_logits(_: Any, __: Any, output: Any) -> Any:
+    output.logits = 5 * torch.tanh(output.logits / 5)
+    return output
+
+
+@pytest.mark.parametrize("computation", ["fused", "plain"])
+def test_terms_of_weight_zero_are_not_computed(
+    computation: Any, tiny_model: Build, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise AssertionError("computed")
 
-    monkeypatch.setattr(augmented, "symmetric_kl", fail)
-    losses = _objective(tiny_model(), AugmentConfig(weight_agreement=0.0))(batch)
+    module = chunks if computation == "fused" else plain
+    for name in ("compare", "symmetric_kl"):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, fail)
+    without = AugmentConfig(weight_agreement=0.0)
+    losses = _objective(tiny_model(), without, computation=computation)(batch)
     assert losses.agreement is None
     with pytest.raises(AssertionError, match="computed"):
-        _objective(tiny_model(), AugmentConfig())(batch)
+        _objective(tiny_model(), AugmentConfig(), computation=computation)(batch)
+
+
+@pytest.mark.parametrize(
+    ("config", "rows"),
+    [
+        # Of two views each is projected; GNorm projects the original one once more.
+        (AugmentConfig(measure="tnorm"), 2),
+        (AugmentConfig(measure="gnorm"), 3),
+        (AugmentConfig(measure="tnorm", importance_pass="separate"), 2),
+        (AugmentConfig(measure="gnorm", importance_pass="separate"), 3),
+        (AugmentConfig(measure="tnorm", weight_original=0.0, weight_agreement=0.0), 1),
+        (augmentation("doc2doc"), 1),
+    ],
+)
+def test_only_loss_positions_are_projected_and_no_more_often_than_needed(
+    config: AugmentConfig,
+    rows: int,
+    tiny_model: Build,
+    batch: Batch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[int] = []
+
+    def count(logits: torch.Tensor, *arguments: Any, **settings: Any) -> torch.Tensor:
+        seen.append(logits.shape[0] * logits.shape[1])
+        return chunk_sums(logits, *arguments, **settings)
+
+    chunk_sums = chunks.chunk_sums
+    monkeypatch.setattr(chunks, "chunk_sums", count)
+    model = tiny_model()
+    heads: list[int] = []
+    model.lm_head.register_forward_hook(lambda _, i, __: heads.append(len(i[0])))
+    losses = _objective(model, config)(batch)
+    assert sum(seen) == rows * losses.count.item()
+    # The first two rows are those of the trial that finds out what the model does.
+    assert sum(heads[1:]) == 0
 
 
 def test_without_the_original_loss_its_view_still_learns_through_the_agreement(
@@ -295,8 +434,8 @@ def test_gradient_checkpointing_gives_the_same_gradients(tiny_model: Build, batc
             model.gradient_checkpointing_enable({"use_reentrant": False})
         _objective(model, AugmentConfig())(batch).total.backward()
         gradients.append([p.grad for p in model.parameters() if p.requires_grad])
-    for plain, recomputed in zip(*gradients, strict=True):
-        torch.testing.assert_close(plain, recomputed)
+    for kept, recomputed in zip(*gradients, strict=True):
+        torch.testing.assert_close(kept, recomputed)
 
 
 def test_bf16_autocast_keeps_losses_and_statistics_in_float32(

@@ -27,7 +27,6 @@ def windows() -> Windows:
     store = TokenStore(
         source=Side.of(sentences, SPECIAL.sep),
         target=Side.of(sentences[::-1], SPECIAL.sep),
-        document_of=torch.arange(12).div(6, rounding_mode="floor").numpy(),
         document_starts=torch.tensor([0, 6, 12]).numpy(),
         document_names=("first", "second"),
         special=SPECIAL,

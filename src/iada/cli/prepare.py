@@ -1,0 +1,101 @@
+"""`iada prepare`: check a corpus, learn its encoding, and store its tokens for training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iada.cli.parsing import RunCommand, parse_run_command
+from iada.errors import ConfigError
+
+if TYPE_CHECKING:
+    from iada.data.prepared import PreparedCorpus
+    from iada.data.preparing import Preparation
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareCommand(RunCommand):
+    """Check a corpus and turn it into the folder of `--data.prepared`.
+
+    A killed run goes on where it was when the command is given again.
+    """
+
+    strict: bool = False
+    """Refuse a corpus with errors; otherwise what is right is kept and the rest is counted."""
+    show: int = 0
+    """Print this many worked windows: tokens, roles and what counts in the loss."""
+    workers: int = 0
+    """Number of processes; 0 means one per core."""
+    dry_run: bool = False
+    """Say what would be done and stop."""
+
+
+def parse(arguments: Sequence[str]) -> PrepareCommand:
+    """Parse the arguments of `iada prepare`."""
+    return parse_run_command(PrepareCommand, arguments, program="iada prepare")
+
+
+def run(command: PrepareCommand) -> Path:
+    """Prepare, and return the folder."""
+    from iada.data.preparing import Preparation, prepare
+
+    config = command.config
+    if config.data.prepared is None:
+        raise ConfigError(
+            "`data.prepared` is empty, so there is no folder to write. "
+            "Set it in the recipe, or give `--data.prepared FOLDER`."
+        )
+    if command.show < 0 or command.workers < 0:
+        raise ConfigError("`--show` and `--workers` must be 0 or more.")
+    preparation = Preparation(
+        config.data,
+        config.subwords,
+        config.data.prepared,
+        windows=config.windows,
+        strict=command.strict,
+        workers=command.workers,
+    )
+    if command.dry_run:
+        print(_plan(preparation))
+        return preparation.output
+    corpus = prepare(preparation)
+    if command.show:
+        print(_windows(corpus, command))
+    print(corpus.summary())
+    print(corpus.path)
+    return corpus.path
+
+
+def _plan(preparation: "Preparation") -> str:
+    from iada.data.preparing import finished_stages
+
+    lines: list[tuple[str, str]] = []
+    for split in preparation.splits:
+        for path in dict.fromkeys(preparation.data.paths(split)):
+            size = f"{path.stat().st_size:,} bytes" if path.is_file() else "MISSING"
+            lines.append((split, f"{path} ({size})"))
+    settings = preparation.subwords
+    encoding = (
+        f"{settings.vocabulary_size:,} pieces"
+        if settings.merges is None
+        else f"{settings.merges:,} merges"
+    )
+    stages = finished_stages(preparation)
+    lines += [
+        ("format", preparation.data.format),
+        ("encoding", f"{encoding}, pretokenize: {settings.pretokenize}"),
+        ("processes", str(preparation.processes)),
+        ("done already", ", ".join(stages) or "nothing"),
+        ("prepared folder", str(preparation.output)),
+    ]
+    return "\n".join(f"{name:<17}{value}" for name, value in lines)
+
+
+def _windows(corpus: "PreparedCorpus", command: PrepareCommand) -> str:
+    from iada.data.showing import describe_window
+    from iada.data.windows import Windows
+
+    subwords = corpus.subwords()
+    windows = Windows(corpus.store("train", subwords), command.config.windows)
+    shown = range(min(command.show, len(windows)))
+    return "\n\n".join(describe_window(windows[0, index], subwords) for index in shown)

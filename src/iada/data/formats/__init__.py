@@ -1,0 +1,1 @@
+"""One module per file format; each reads documents and reports what it could not use."""

@@ -1,0 +1,57 @@
+"""Moses tokenisation before byte-pair encoding, as the paper's recipe has it.
+
+Words and punctuation are parted by spaces before the encoding and joined again after decoding.
+The way back is a set of rules, so text does not always return letter by letter; without Moses it
+does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from iada.config.data import DataConfig, SubwordConfig
+
+SideName = Literal["source", "target"]
+
+
+@dataclass(frozen=True)
+class Moses:
+    """Tokenise and detokenise the two languages of a corpus."""
+
+    source_language: str
+    target_language: str
+
+    def tokenize(self, sentences: Sequence[str], side: SideName) -> list[str]:
+        """Part words and punctuation by single spaces; markup signs stay as they are."""
+        tokenizer = self._tokenizers[side]
+        return [tokenizer.tokenize(text, return_str=True, escape=False) for text in sentences]
+
+    def detokenize(self, text: str, side: SideName) -> str:
+        """Join words and punctuation again."""
+        return str(self._detokenizers[side].detokenize(text.split(" "), unescape=False))
+
+    @cached_property
+    def _tokenizers(self) -> dict[SideName, Any]:
+        from sacremoses import MosesTokenizer
+
+        return {
+            "source": MosesTokenizer(self.source_language),
+            "target": MosesTokenizer(self.target_language),
+        }
+
+    @cached_property
+    def _detokenizers(self) -> dict[SideName, Any]:
+        from sacremoses import MosesDetokenizer
+
+        return {
+            "source": MosesDetokenizer(self.source_language),
+            "target": MosesDetokenizer(self.target_language),
+        }
+
+
+def configured_moses(data: DataConfig, subwords: SubwordConfig) -> Moses | None:
+    """Return the tokenisation that a configuration asks for, or none."""
+    if subwords.pretokenize == "none":
+        return None
+    return Moses(data.source_language, data.target_language)

@@ -1,0 +1,57 @@
+"""The page on data formats shows files that can be read, and names every kind of finding."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from iada.data.findings import WARNINGS, Kind
+
+Read = Callable[..., Any]
+PAGE = (Path(__file__).parents[4] / "docs" / "data-formats.md").read_text(encoding="utf-8")
+LETTER = [("My lamp broke.", "Meine Lampe ist kaputt."), ("I liked it.", "Ich mochte sie.")]
+
+
+def examples(heading: str) -> list[str]:
+    """The code blocks below a heading, up to the next one."""
+    _, _, rest = PAGE.partition(f"### {heading}\n")
+    section = re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+    return re.findall(r"```\w*\n(.*?)```", section, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("heading", "place", "name", "expected"),
+    [
+        ("TSV", 0, "t.tsv", [LETTER, [("Dear Anna!", "Liebe Anna!")]]),
+        ("JSON lines", 0, "t.jsonl", [LETTER, [("Dear Anna!", "Liebe Anna!")]]),
+        ("SGM and XML", 1, "t.xml", [LETTER]),
+        (
+            "Dialogues",
+            0,
+            "t.json",
+            [[("How can I help you?", "Wie kann ich Ihnen helfen?"), LETTER[0]]],
+        ),
+    ],
+)
+def test_the_files_that_are_shown_can_be_read(
+    read: Read, heading: str, place: int, name: str, expected: Any
+) -> None:
+    outcome = read(name, {name: examples(heading)[place]})
+    assert outcome.documents == expected
+    assert outcome.log == []
+
+
+def test_the_sgm_that_is_shown_can_be_read(read: Read) -> None:
+    shown = examples("SGM and XML")[0]
+    outcome = read("t.{language}.sgm", {"t.en.sgm": shown, "t.de.sgm": shown})
+    assert [target for _, target in outcome.documents[0]] == [target for _, target in LETTER]
+    assert outcome.log == []
+
+
+def test_every_kind_of_finding_is_explained_with_its_severity() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE, flags=re.MULTILINE)
+    assert dict(rows) == {
+        kind: "warning" if kind in WARNINGS else "error" for kind in get_args(Kind)
+    }
