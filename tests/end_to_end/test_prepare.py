@@ -21,7 +21,7 @@ def arguments(mini_corpus: Path, tmp_path: Path) -> list[str]:
 def test_the_report_ends_with_the_folder(
     arguments: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
-    assert main(["prepare", *arguments]) == 0
+    assert main(["prepare", *arguments, "--windows.noisy_context", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == str(tmp_path / "prepared")
     (train,) = [line.split() for line in lines if line.startswith("train ")]
@@ -31,6 +31,7 @@ def test_the_report_ends_with_the_folder(
     assert [share["share"] for share in shares][::8] == [0.2, 1.0]
     assert shares[-1]["documents"] == 30
     assert manifest["noise"]["replaced"] == 2
+    assert manifest["noise"]["pairs"] > 0
 
 
 def test_windows_are_shown_token_by_token(

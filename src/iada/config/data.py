@@ -18,8 +18,9 @@ class DataConfig:
     folder: Path = Path("corpus")
     """Folder of the corpus files."""
     train: str = "train.{language}"
-    """File name of the training split; `{language}` becomes the language code of each side.
-    A name without it is one file with both sides. `.gz` files are read as they are."""
+    """File name of the training split; `{language}` becomes the language code of each side and
+    `{side}` becomes src and ref. A name without them is one file with both sides. `.gz` files are
+    read as they are."""
     dev: str = "dev.{language}"
     """File name of the validation split."""
     test: str = "test.{language}"
@@ -50,7 +51,7 @@ class DataConfig:
         for split in splits:
             pattern: str = getattr(self, split)
             form = self.file_format(split)
-            named = "{language}" in pattern
+            named = "{language}" in pattern or "{side}" in pattern
             rule = f"a file name that contains `{{language}}` (format {form} has one file per side)"
             require(named or form not in {"text", "tags"}, f"data.{split}", rule, pattern)
             rule = f"a file name without `{{language}}` (format {form} has both sides in one file)"
@@ -68,8 +69,9 @@ class DataConfig:
     def paths(self, split: Split) -> tuple[Path, Path]:
         """Return the source and target file of a split; the same twice if it is one file."""
         pattern: str = getattr(self, split)
-        source = self.folder / pattern.replace("{language}", self.source_language)
-        return source, self.folder / pattern.replace("{language}", self.target_language)
+        source = pattern.replace("{side}", "src").replace("{language}", self.source_language)
+        target = pattern.replace("{side}", "ref").replace("{language}", self.target_language)
+        return self.folder / source, self.folder / target
 
 
 def format_of(name: str) -> FileFormat:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,10 @@ from iada.data.moses import Moses
 from iada.data.store import StoredIds, StoreWriter, id_type
 from iada.data.subwords import Subwords
 from iada.data.words import WordEncoder
-from iada.data.workers import map_chunks
+from iada.data.workers import Workers, loaded
 
 _SENTENCES_PER_CHUNK = 2000
 """Enough for a worker to be busy for some hundredths of a second, few enough to stay small."""
-
-_encoder: WordEncoder | None = None
-_moses: Moses | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class _Encoded:
 
 
 def write_store(
-    documents: Iterable[ParallelDocument], folder: Path, tokenizer: Path, *, workers: int
+    documents: Iterable[ParallelDocument], folder: Path, tokenizer: Path, workers: Workers
 ) -> StoreWriter:
     """Encode documents into the files of a token store.
 
@@ -47,18 +45,15 @@ def write_store(
         documents: read one after the other, so they need not fit in memory.
         folder: an existing folder for the files.
         tokenizer: folder of the byte-pair encoding.
-        workers: number of processes.
+        workers: who encodes.
 
     Returns:
         The closed writer, for its counts.
     """
     subwords = Subwords.load(tokenizer)
     writer = StoreWriter(folder, sep=subwords.special.sep, dtype=id_type(len(subwords)))
-    encoded = map_chunks(
-        _encode, _chunks(documents), workers=workers, begin=_load_encoder, arguments=(tokenizer,)
-    )
     try:
-        for part in encoded:
+        for part in workers.map(partial(_encode, tokenizer), _chunks(documents)):
             writer.add(part.source, part.target, part.sizes, part.names)
     finally:
         writer.close()
@@ -66,7 +61,7 @@ def write_store(
 
 
 def pretokenized(
-    documents: Iterable[ParallelDocument], moses: Moses | None, *, workers: int
+    documents: Iterable[ParallelDocument], moses: Moses | None, workers: Workers
 ) -> Iterator[str]:
     """Yield every sentence of both sides in the form that the byte-pair encoding reads."""
     if moses is None:
@@ -74,9 +69,7 @@ def pretokenized(
             yield from document.source.sentences
             yield from document.target.sentences
         return
-    for sentences in map_chunks(
-        _tokenize, _chunks(documents), workers=workers, begin=_keep_moses, arguments=(moses,)
-    ):
+    for sentences in workers.map(partial(_tokenize, moses), _chunks(documents)):
         yield from sentences
 
 
@@ -94,27 +87,18 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[_Chunk]:
         yield chunk
 
 
-def _load_encoder(tokenizer: Path) -> None:
-    global _encoder
-    _encoder = WordEncoder(Subwords.load(tokenizer))
-
-
-def _encode(chunk: _Chunk) -> _Encoded:
-    assert _encoder is not None
-    dtype = np.dtype(id_type(len(_encoder.subwords)))
+def _encode(tokenizer: Path, chunk: _Chunk) -> _Encoded:
+    encoder = loaded(tokenizer, lambda: WordEncoder(Subwords.load(tokenizer)))
+    dtype = np.dtype(id_type(len(encoder.subwords)))
     return _Encoded(
-        _encoder.encode(chunk.source, "source").astype(dtype),
-        _encoder.encode(chunk.target, "target").astype(dtype),
+        encoder.encode(chunk.source, "source").astype(dtype),
+        encoder.encode(chunk.target, "target").astype(dtype),
         chunk.sizes,
         chunk.names,
     )
 
 
-def _keep_moses(moses: Moses) -> None:
-    global _moses
-    _moses = moses
-
-
-def _tokenize(chunk: _Chunk) -> list[str]:
-    assert _moses is not None
-    return [*_moses.tokenize(chunk.source, "source"), *_moses.tokenize(chunk.target, "target")]
+def _tokenize(moses: Moses, chunk: _Chunk) -> list[str]:
+    # The copy that came with the chunk has yet to compile its rules.
+    ready = loaded(moses, lambda: moses)
+    return [*ready.tokenize(chunk.source, "source"), *ready.tokenize(chunk.target, "target")]

@@ -1,7 +1,6 @@
 """What the manifest says beside the settings: counts, subsets, noise, hashes of the files."""
 
 import json
-import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from iada.config.data import Split, WindowConfig
-from iada.data.noise import ContextNoise, NoiseDescription, describe_noise
+from iada.data.noise import NoiseDescription, context_noise, describe_noise
 from iada.data.prepared import MANIFEST, describe_files
 from iada.data.store import TokenStore, id_type
 from iada.data.subsets import describe_subsets
 from iada.data.subwords import Subwords
-from iada.errors import DataError
-
-logger = logging.getLogger(__name__)
 
 
 def describe_work(
@@ -28,7 +24,7 @@ def describe_work(
         folder: the work folder.
         splits: the splits in it.
         subset_seed: seed of the low-resource subsets to describe.
-        windows: context, and seed of the noise to describe.
+        windows: the noise to describe, if there is any.
     """
     subwords = Subwords.load(folder / "tokenizer")
     dtype = id_type(len(subwords))
@@ -46,15 +42,9 @@ def describe_work(
 
 
 def _noise(train: TokenStore, windows: WindowConfig) -> NoiseDescription | None:
-    """Describe the noisy context; two pairs are replaced unless the recipe has a number."""
-    if windows.context == 0:
-        return None
-    noise = ContextNoise(windows.noisy_context or min(2, windows.context), windows.noise_seed)
-    try:
-        return describe_noise(train, noise, context=windows.context)
-    except DataError as error:
-        logger.info("The manifest describes no noisy context. %s", error)
-        return None
+    """Describe the noisy context that the recipe asks for."""
+    noise = context_noise(windows)
+    return None if noise is None else describe_noise(train, noise, context=windows.context)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from iada.data.moses import configured_moses
 from iada.data.prepared import FORMAT, MANIFEST, PreparedCorpus, sha256, store_settings
 from iada.data.readers import iterate_documents
 from iada.data.subwords import train_subwords
-from iada.data.workers import usable_cores
+from iada.data.workers import Workers, usable_cores
 from iada.errors import DataError, RunError
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Preparation:
     subwords: SubwordConfig
     output: Path
     windows: WindowConfig = field(default_factory=WindowConfig)
-    """Seed and extent of the noisy context that the manifest describes."""
+    """The noisy context that the manifest describes, if there is any."""
     strict: bool = False
     """Refuse a corpus with errors instead of keeping what is right and counting the rest."""
     workers: int = 0
@@ -96,15 +96,15 @@ def prepare(preparation: Preparation) -> PreparedCorpus:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         return _finished(preparation, plan)
     partial.mkdir(parents=True, exist_ok=True)
-    with _locked(partial):
+    with _locked(partial), Workers(preparation.processes) as workers:
         _continue_or_clear(partial, plan)
         if not (partial / "tokenizer").is_dir():
-            _check_and_learn(preparation)
+            _check_and_learn(preparation, workers)
         elif preparation.strict:
             _refuse_known_errors(partial)
         for split in preparation.splits:
             if not (partial / split).is_dir():
-                _encode_split(preparation, split)
+                _encode_split(preparation, split, workers)
         manifest = plan | describe_work(
             partial,
             preparation.splits,
@@ -174,7 +174,7 @@ def _continue_or_clear(partial: Path, plan: dict[str, Any]) -> None:
         write_text(manifest_file, _json(plan))
 
 
-def _check_and_learn(preparation: Preparation) -> None:
+def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
     """Read all splits once: report every problem, and learn the encoding from the training text."""
     config = preparation.subwords
     with _stage(preparation.partial, "checks") as folder:
@@ -186,7 +186,7 @@ def _check_and_learn(preparation: Preparation) -> None:
                 for _ in checks.watch(split, iterate_documents(preparation.data, split, findings)):
                     pass
             subwords = train_subwords(
-                _training_text(preparation, checks, findings),
+                _training_text(preparation, checks, findings, workers),
                 vocabulary_size=config.vocabulary_size,
                 merges=config.merges,
                 moses=configured_moses(preparation.data, config),
@@ -198,19 +198,21 @@ def _check_and_learn(preparation: Preparation) -> None:
 
 
 def _training_text(
-    preparation: Preparation, checks: CorpusChecks, findings: Findings
+    preparation: Preparation, checks: CorpusChecks, findings: Findings, workers: Workers
 ) -> Iterator[str]:
     """Yield the training sentences of both sides; refuse at their end in strict mode."""
     documents = iterate_documents(preparation.data, "train", findings)
     watched = _with_progress(checks.watch("train", documents), "read and check")
     moses = configured_moses(preparation.data, preparation.subwords)
-    yield from pretokenized(watched, moses, workers=preparation.processes)
+    yield from pretokenized(watched, moses, workers)
     checks.finish()
     if preparation.strict:
         findings.refuse_errors()
+    # Learning merges keeps one core busy; the others can start what encoding needs.
+    workers.start()
 
 
-def _encode_split(preparation: Preparation, split: Split) -> None:
+def _encode_split(preparation: Preparation, split: Split, workers: Workers) -> None:
     findings = Findings()
     documents = iterate_documents(preparation.data, split, findings)
     with _stage(preparation.partial, split) as folder:
@@ -218,8 +220,7 @@ def _encode_split(preparation: Preparation, split: Split) -> None:
             _with_progress(documents, f"encode {split}"),
             folder,
             preparation.partial / "tokenizer",
-            # A pool takes longer to start than a small split takes to encode.
-            workers=preparation.processes if split == "train" else 1,
+            workers,
         )
         counts = {
             "documents": writer.documents,

@@ -127,20 +127,23 @@ class Subwords:
         return [str(self.tokenizer.id_to_token(i)) for i in ids]
 
     def save(self, folder: Path) -> None:
-        """Write `tokenizer.json` and what `AutoTokenizer` needs beside it."""
-        from transformers import PreTrainedTokenizerFast
+        """Write `tokenizer.json` and what `AutoTokenizer` needs beside it.
 
-        wrapped = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-            tokenizer_object=self.tokenizer,
-            pad_token=PAD,
-            bos_token=BOS,
-            eos_token=EOS,
-            unk_token=UNK,
-            sep_token=SEP,
-            mask_token=MASK,
-            clean_up_tokenization_spaces=False,
-        )
-        wrapped.save_pretrained(folder)
+        By hand, because importing Transformers takes longer than preparing a small corpus.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self.tokenizer.save(str(folder / "tokenizer.json"))
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "pad_token": PAD,
+            "bos_token": BOS,
+            "eos_token": EOS,
+            "unk_token": UNK,
+            "sep_token": SEP,
+            "mask_token": MASK,
+            "clean_up_tokenization_spaces": False,
+        }
+        write_text(folder / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
         if self.moses is not None:
             write_text(folder / _PRETOKENIZE_FILE, json.dumps(asdict(self.moses)) + "\n")
 

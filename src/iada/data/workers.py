@@ -5,10 +5,10 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from iada.errors import RunError
 
@@ -23,54 +23,80 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def map_chunks(
-    function: Callable[[Chunk], Result],
-    chunks: Iterable[Chunk],
-    *,
-    workers: int,
-    begin: Callable[..., None],
-    arguments: tuple[object, ...],
-) -> Iterator[Result]:
-    """Yield `function(chunk)` for every chunk, in order.
+class Workers:
+    """Processes that stay for the whole of a job; with one worker everything happens here."""
 
-    At most two chunks per worker are under way, so a long stream is never held as a whole.
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
 
-    Args:
-        function: a function of a module; processes find it by name.
-        chunks: what to map it over.
-        workers: number of processes; with 1 everything happens in this one.
-        begin: called with `arguments` once in each process before its first chunk.
-        arguments: arguments of `begin`.
-    """
-    if workers <= 1:
-        begin(*arguments)
-        yield from map(function, chunks)
-        return
-    # Not forked: threads of the tokenizer may be running in this process.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _begin_worker, (begin, arguments))
-    pending: deque[Future[Result]] = deque()
-    try:
-        for chunk in chunks:
-            pending.append(pool.submit(function, chunk))
-            if len(pending) >= 2 * workers:
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+        _loaded.clear()
+
+    def start(self) -> None:
+        """Let the processes begin to start, which takes a while, without waiting for them."""
+        if self.count > 1 and self._pool is None:
+            # Not forked: threads of the tokenizer may be running in this process.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.count, context, _begin_worker)
+            for _ in range(self.count):
+                self._pool.submit(_nothing)
+
+    def map(self, function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> Iterator[Result]:
+        """Yield `function(chunk)` for every chunk, in order.
+
+        At most two chunks per worker are under way, so a long stream is never held as a whole.
+
+        Args:
+            function: a function of a module, or a partial of one; processes find it by name.
+            chunks: what to map it over.
+        """
+        self.start()
+        if self._pool is None:
+            yield from map(function, chunks)
+            return
+        pending: deque[Future[Result]] = deque()
+        try:
+            for chunk in chunks:
+                pending.append(self._pool.submit(function, chunk))
+                if len(pending) >= 2 * self.count:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    except BrokenProcessPool:
-        raise RunError(
-            "A worker process was killed, most likely because memory ran out. "
-            "Run the command again; finished parts are kept."
-        ) from None
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        except BrokenProcessPool:
+            raise RunError(
+                "A worker process was killed, most likely because memory ran out. "
+                "Run the command again; finished parts are kept."
+            ) from None
+        finally:
+            for future in pending:
+                future.cancel()
 
 
-def _begin_worker(begin: Callable[..., None], arguments: tuple[object, ...]) -> None:
+_loaded: dict[Hashable, object] = {}
+
+
+def loaded(key: Hashable, load: Callable[[], Result]) -> Result:
+    """Return what `load` gave when this process first asked for `key` in the present job."""
+    if key not in _loaded:
+        _loaded[key] = load()
+    return cast(Result, _loaded[key])
+
+
+def _nothing() -> None:
+    """Occupy a worker, so that the pool starts it."""
+
+
+def _begin_worker() -> None:
     # An interrupt goes to the whole process group; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    begin(*arguments)
 
 
 def _end_with_parent() -> None:

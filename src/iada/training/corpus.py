@@ -16,6 +16,7 @@ from iada.data.store import TokenStore
 from iada.data.subsets import sha256_of_numbers, subset_documents
 from iada.data.subwords import Subwords, train_subwords
 from iada.data.windows import Windows
+from iada.data.workers import Workers
 from iada.errors import DataError
 
 
@@ -47,7 +48,7 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     if subwords is None:
         moses = configured_moses(config.data, config.subwords)
         subwords = train_subwords(
-            pretokenized(train, moses, workers=1),
+            pretokenized(train, moses, Workers(1)),
             vocabulary_size=config.subwords.vocabulary_size,
             merges=config.subwords.merges,
             moses=moses,

@@ -95,6 +95,7 @@ def test_json_lines_hold_their_own_context(tmp_path: Path) -> None:
             r"item 1: 'segment id' must be a whole number",
         ),
         ('[{"document id": null, "segment id": 1}]', r"item 1 is not in ContraPro's form"),
+        (r'[{"document id": "a\u0000", "segment id": 1}]', r"item 1 is not in ContraPro's form"),
         ("[" * 100_000, r"set\.json:1: not usable JSON \(nested too deeply\)"),
         ('[{"segment id": NaN}]', r"set\.json:1: not usable JSON \(NaN is not a JSON number\)"),
         ("[" + "9" * 5000 + "]", r"a number has too many digits"),
@@ -208,7 +209,7 @@ def test_files_of_the_folder_itself_win_over_those_below(tmp_path: Path) -> None
     assert read_contrastive(path)[0].source_context == ("A dog.", "Hush.")
 
 
-@pytest.mark.parametrize("name", ["absent", "../film", "a\0b", "x" * 5000])
+@pytest.mark.parametrize("name", ["absent", "../film", "x" * 5000])
 def test_a_missing_document_is_named(tmp_path: Path, name: str) -> None:
     path = write_set(tmp_path, RECORD, RECORD | {"document id": name})
     with pytest.raises(DataError, match=r"item 2 needs .*does not exist or is not a file"):

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iada.config.data import DataConfig, SubwordConfig
+from iada.config.data import DataConfig, Split, SubwordConfig
 from iada.data import preparing
 from iada.data.prepared import PreparedCorpus
 from iada.data.preparing import Preparation, finished_stages, prepare
 from iada.data.readers import read_split
 from iada.data.store import TokenStore
+from iada.data.workers import Workers
 from iada.errors import DataError, RunError
 
 
@@ -124,10 +125,10 @@ def test_complete_stages_are_not_done_again(
     whole = prepare(replace(preparation, output=preparation.output.with_name("whole")))
     encode = preparing._encode_split
 
-    def stop_at_dev(preparation: Preparation, split: str) -> None:
+    def stop_at_dev(preparation: Preparation, split: Split, workers: Workers) -> None:
         if split == "dev":
             raise KeyboardInterrupt
-        encode(preparation, split)  # type: ignore[arg-type]
+        encode(preparation, split, workers)
 
     with monkeypatch.context() as patch:
         patch.setattr(preparing, "_encode_split", stop_at_dev)

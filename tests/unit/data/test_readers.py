@@ -216,6 +216,24 @@ def test_the_name_tells_the_format(pattern: str, expected: str) -> None:
     assert DataConfig(train=pattern).file_format("train") == expected
 
 
+def test_sides_can_be_named_as_wmt_does() -> None:
+    data = DataConfig(test="newstest-ende-{side}.{language}.sgm")
+    names = [path.name for path in data.paths("test")]
+    assert names == ["newstest-ende-src.en.sgm", "newstest-ende-ref.de.sgm"]
+
+
+def test_a_reader_that_loses_count_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(source: Path, target: Path, boundaries: Boundaries, findings: Findings) -> object:
+        findings.source.read += 1
+        return iter(())
+
+    monkeypatch.setattr("iada.data.readers.read_text", forgetful)
+    with pytest.raises(AssertionError, match="the source side does not add up"):
+        read_split(DataConfig(folder=tmp_path), "train")
+
+
 def test_a_stated_format_wins_over_the_name() -> None:
     data = DataConfig(format="tsv", train="a.txt", dev="b.json", test="c")
     assert {data.file_format(split) for split in ("train", "dev", "test")} == {"tsv"}

@@ -47,17 +47,17 @@ def test_no_sentence_gives_no_token_and_an_empty_one_its_separator(subwords: Sub
     assert encoder.encode(["", ""], "source").tolist() == [subwords.special.sep] * 2
 
 
+@pytest.mark.parametrize("limit", ["_MOST_WORDS", "_MOST_CHARACTERS"])
 def test_the_memory_is_bounded_and_its_loss_changes_nothing(
-    subwords: Subwords, monkeypatch: pytest.MonkeyPatch
+    subwords: Subwords, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(words, "_MOST_WORDS", 10)
-    monkeypatch.setattr(words, "_LONGEST_WORD", 8)
+    monkeypatch.setattr(words, limit, 40)
     encoder = WordEncoder(subwords)
     for start in range(0, 60, 5):
-        sentences = [f"word{number} {'long' * 5}{number}" for number in range(start, start + 5)]
+        sentences = [f"word{number} long{number}" for number in range(start, start + 5)]
         assert encoder.encode(sentences, "source").tolist() == plain(subwords, sentences)
-        assert len(encoder._tokens) <= 10 + 20
-        assert all(len(word) <= 8 for word in encoder._tokens)
+        # At most the limit and the words of one call.
+        assert len(encoder._numbers) <= 40 + 10
 
 
 def test_moses_comes_first(subwords: Subwords) -> None:

@@ -5,23 +5,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from iada.data.workers import map_chunks, usable_cores
+from iada.data.workers import Workers, loaded, usable_cores
 from iada.errors import RunError
 
-_offset = 0
+
+def shifted(offset: int, number: int) -> int:
+    return number + offset
 
 
-def begin(offset: int) -> None:
-    global _offset
-    _offset = offset
+def process_of(_: int) -> int:
+    return os.getpid()
 
 
-def shifted(number: int) -> int:
-    return number + _offset
+def count_loads(_: int) -> int:
+    calls: list[int] = loaded("calls", list)
+    return loaded("first", lambda: calls.append(1) or len(calls))
 
 
 def die(number: int) -> int:
@@ -34,10 +37,28 @@ def fail(number: int) -> int:
     raise ZeroDivisionError(number)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_in_order(workers: int) -> None:
-    results = map_chunks(shifted, range(50), workers=workers, begin=begin, arguments=(100,))
-    assert list(results) == list(range(100, 150))
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_come_in_order(count: int) -> None:
+    with Workers(count) as workers:
+        assert list(workers.map(partial(shifted, 100), range(50))) == list(range(100, 150))
+        # The same processes serve the next stream.
+        assert list(workers.map(partial(shifted, 7), range(3))) == [7, 8, 9]
+
+
+def test_one_worker_is_this_process_and_several_are_not() -> None:
+    with Workers(1) as workers:
+        assert set(workers.map(process_of, range(3))) == {os.getpid()}
+    with Workers(2) as workers:
+        used = set(workers.map(process_of, range(20)))
+    assert os.getpid() not in used
+    assert len(used) <= 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_process_loads_a_thing_once_per_job(count: int) -> None:
+    for _ in range(2):
+        with Workers(count) as workers:
+            assert set(workers.map(count_loads, range(10))) == {1}
 
 
 def test_the_stream_is_read_no_further_than_needed() -> None:
@@ -48,22 +69,20 @@ def test_the_stream_is_read_no_further_than_needed() -> None:
             taken.append(number)
             yield number
 
-    results = map_chunks(shifted, stream(), workers=2, begin=begin, arguments=(0,))
-    assert next(results) == 0
-    assert len(taken) <= 4
-    results.close()
+    with Workers(2) as workers:
+        results = workers.map(partial(shifted, 0), stream())
+        assert next(results) == 0
+        assert len(taken) <= 4
 
 
 def test_a_killed_worker_is_reported() -> None:
-    results = map_chunks(die, range(5), workers=2, begin=begin, arguments=(0,))
-    with pytest.raises(RunError, match="worker process was killed"):
-        list(results)
+    with Workers(2) as workers, pytest.raises(RunError, match="worker process was killed"):
+        list(workers.map(die, range(5)))
 
 
 def test_the_error_of_a_worker_is_its_own() -> None:
-    results = map_chunks(fail, range(5), workers=2, begin=begin, arguments=(0,))
-    with pytest.raises(ZeroDivisionError):
-        list(results)
+    with Workers(2) as workers, pytest.raises(ZeroDivisionError):
+        list(workers.map(fail, range(5)))
 
 
 def test_there_is_at_least_one_core() -> None:
@@ -73,17 +92,16 @@ def test_there_is_at_least_one_core() -> None:
 SLOW = """
 import sys, time
 from pathlib import Path
-from iada.data.workers import map_chunks
+from iada.data.workers import Workers
 
-def begin(folder):
+def wait(folder):
     import os
     Path(folder, str(os.getpid())).touch()
-
-def wait(number):
     time.sleep(60)
 
 if __name__ == "__main__":
-    list(map_chunks(wait, range(4), workers=2, begin=begin, arguments=(sys.argv[1],)))
+    with Workers(2) as workers:
+        list(workers.map(wait, [sys.argv[1]] * 4))
 """
 
 

@@ -139,7 +139,10 @@ def test_a_segment_that_cannot_be_decoded_takes_its_document_along(read: Read) -
     source = SOURCE.encode().replace(b"three", b"dr\xfc\nei")
     outcome = read("t.{language}.sgm", two(source))
     assert outcome.documents == PAIRED[:1]
-    assert outcome.places[-1] == ("bad_utf8", "t.en.sgm", 11, 2)
+    assert outcome.places == [
+        ("wrapped_segment", "t.en.sgm", 11, 0),
+        ("bad_utf8", "t.en.sgm", 11, 2),
+    ]
     assert f"byte {source.index(0xFC)} is" in outcome.log[-1]["message"]
 
 
@@ -158,6 +161,13 @@ def test_a_document_that_comes_back_is_paired_with_the_one_that_comes_back(read:
         ("repeated_id", "t.de.sgm", 14, 0),
         ("repeated_id", "t.en.sgm", 14, 0),
     ]
+
+
+def test_ids_given_twice_on_both_sides_are_no_pairs(read: Read) -> None:
+    twice = [text.replace('<seg id="2">', '<seg id="1">') for text in (SOURCE, TARGET)]
+    outcome = read("t.{language}.sgm", two(*twice))
+    assert outcome.documents == PAIRED[1:]
+    assert outcome.places == [("segment_mismatch", "t.en.sgm", 2, 4)]
 
 
 def test_an_empty_document_is_reported(read: Read) -> None:
@@ -210,6 +220,13 @@ def test_what_is_not_taken_is_not_checked(read: Read) -> None:
     assert read("t.xml", {"t.xml": content}).log == []
     outcome = read("t.xml", {"t.xml": content}, reference="B")
     assert outcome.places[0] == ("carriage_return", "t.xml", 7, 0)
+
+
+def test_a_section_after_the_document_belongs_to_none(read: Read) -> None:
+    content = XML.replace("    </doc>\n  </coll", "</doc><src><seg>x</seg></src>\n  </coll")
+    outcome = read("t.xml", {"t.xml": content})
+    assert len(outcome.documents) == 2
+    assert outcome.places == [("malformed_markup", "t.xml", 13, 2)]
 
 
 def test_white_space_inside_an_id_does_not_matter(read: Read) -> None:

@@ -50,6 +50,11 @@ def test_talks_without_ids_are_numbered(read: Read) -> None:
     assert read(PATTERN, files(text, text)).names == [f"train.tags.en-de.en:{n}" for n in (1, 2)]
 
 
+def test_an_id_belongs_to_one_talk(read: Read) -> None:
+    text = "<talkid>7</talkid>\na\n<url>x</url>\nb\n"
+    assert read(PATTERN, files(text, text)).names == [f"train.tags.en-de.en:{n}" for n in (7, 2)]
+
+
 def test_a_talk_of_uneven_sides_is_left_out(read: Read) -> None:
     outcome = read(PATTERN, files(ENGLISH, GERMAN.replace("Hallo.\n", "Hallo.\nDu.\n")))
     assert [len(document) for document in outcome.documents] == [2]

@@ -1,0 +1,179 @@
+"""Speed of windows, batches and collation in one process, and how much of a batch is padding.
+
+    python benchmarks/batches.py [--corpus ../shared/data/europarl] [--epochs 5]
+
+Opens the prepared corpus, or prepares it on the first call. Then, for each way of cutting windows:
+seconds to cut them, seconds to plan an epoch, tokens per second through PyTorch's loader as the
+trainer uses it, and the padded share of all tokens of an epoch. A token is a source or target token
+that is not padding. Rates are medians over epochs, each over its first batches, planning included.
+The last row collates the first row's windows one by one.
+"""
+
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+from iada.cli.parsing import parse_dataclass
+from iada.config.data import DataConfig, SubwordConfig, WindowConfig
+from iada.data.batching import TokenBatchSampler
+from iada.data.collate import Collator
+from iada.data.noise import context_noise
+from iada.data.preparing import Preparation, prepare
+from iada.data.store import TokenStore
+from iada.data.windows import Window, Windows
+
+CONFIGS = {
+    "context 3": WindowConfig(),
+    "context 3, 2 noisy": WindowConfig(noisy_context=2),
+    "sentences": WindowConfig(context=0),
+    "context 3, stride 4": WindowConfig(stride=4),
+    "multires": WindowConfig(strategy="multires"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to measure."""
+
+    corpus: Path = Path("../shared/data/europarl")
+    """Folder with train, dev and test files, documents parted by blank lines."""
+    prepared: Path = Path(".cache/batches/prepared")
+    """Where the prepared corpus is kept between calls."""
+    max_tokens: int = 4096
+    """Budget of a batch."""
+    epochs: int = 5
+    """Number of epochs to measure."""
+    batches: int = 1500
+    """Number of batches to measure in each epoch."""
+    output: Path = Path("benchmarks/results/batches.json")
+    """Where the numbers go."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One way of cutting windows."""
+
+    windows: int
+    batches: int
+    cut_seconds: float
+    plan_seconds: float
+    tokens_per_second: float
+    padded_share: float
+
+
+class OneByOne:
+    """Windows without the short cut for whole batches."""
+
+    def __init__(self, windows: Windows) -> None:
+        self.windows = windows
+
+    def __getitem__(self, key: tuple[int, int]) -> Window:
+        return self.windows[key]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+
+def main(options: Options) -> None:
+    if not (options.corpus / "train.en").is_file():
+        print(f"{options.corpus} holds no train.en: nothing to measure.")
+        return
+    data = DataConfig(folder=options.corpus)
+    corpus = prepare(Preparation(data, SubwordConfig(), options.prepared))
+    subwords = corpus.subwords()
+    store = corpus.store("train", subwords)
+    results = {name: measure(store, config, options) for name, config in CONFIGS.items()}
+    name, config = next(iter(CONFIGS.items()))
+    results[f"{name}, one by one"] = measure(store, config, options, one_by_one=True)
+    report = {
+        "corpus": options.corpus.name,
+        "sentence_pairs": len(store),
+        "vocabulary": len(subwords),
+        "max_tokens": options.max_tokens,
+        "epochs": options.epochs,
+        "batches_per_epoch": options.batches,
+        "machine": {
+            "processor": platform.machine(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+        },
+        "results": {name: asdict(result) for name, result in results.items()},
+    }
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(table(results))
+
+
+def measure(
+    store: TokenStore, config: WindowConfig, options: Options, *, one_by_one: bool = False
+) -> Measurement:
+    started = time.perf_counter()
+    windows = Windows(store, config, noise=context_noise(config))
+    cut_seconds = time.perf_counter() - started
+    lengths = windows.lengths()
+    started = time.perf_counter()
+    sampler = TokenBatchSampler(lengths, max_tokens=options.max_tokens, seed=1)
+    plan = sampler.plan(0)
+    plan_seconds = time.perf_counter() - started
+    dataset: Any = OneByOne(windows) if one_by_one else windows
+    loader: DataLoader[Any] = DataLoader(
+        dataset, batch_sampler=sampler, collate_fn=Collator(store.special.pad)
+    )
+    padded = sum(len(batch) * int(lengths[batch].max(axis=0).sum()) for batch in plan)
+    rates = list(epoch_rates(loader, sampler, lengths, options))
+    return Measurement(
+        windows=len(windows),
+        batches=len(plan),
+        cut_seconds=cut_seconds,
+        plan_seconds=plan_seconds,
+        tokens_per_second=statistics.median(rates),
+        padded_share=1 - int(lengths.sum()) / padded,
+    )
+
+
+def epoch_rates(
+    loader: "DataLoader[Any]", sampler: TokenBatchSampler, lengths: Any, options: Options
+) -> Iterator[float]:
+    """Yield the tokens per second of each epoch."""
+    for epoch in range(options.epochs):
+        sampler.set_epoch(epoch)
+        started = time.perf_counter()
+        for _ in islice(loader, options.batches):
+            pass
+        seconds = time.perf_counter() - started
+        measured = np.concatenate(sampler.plan(epoch)[: options.batches])
+        yield int(lengths[measured].sum()) / seconds
+
+
+def table(results: dict[str, Measurement]) -> str:
+    header = ("windows", "number", "cut (s)", "plan (s)", "tokens/s", "padding")
+    rows = [
+        (
+            name,
+            f"{result.windows:,}",
+            f"{result.cut_seconds:.2f}",
+            f"{result.plan_seconds:.2f}",
+            f"{result.tokens_per_second:,.0f}",
+            f"{result.padded_share:.1%}",
+        )
+        for name, result in results.items()
+    ]
+    return "\n".join(
+        f"{row[0]:<24}" + "".join(f"{cell:>13}" for cell in row[1:]) for row in (header, *rows)
+    )
+
+
+if __name__ == "__main__":
+    main(parse_dataclass(Options, sys.argv[1:], program="benchmarks/batches.py"))
