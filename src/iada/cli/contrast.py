@@ -1,10 +1,14 @@
-"""`iada contrast`: does the model prefer the reference to its contrastive variants?"""
+"""`iada contrast`: does the model prefer the reference to its contrastive variants?
+
+The accuracies go to stdout as JSON; a table for the eye goes to stderr.
+"""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -21,6 +25,8 @@ class ContrastCommand:
     """ContraPro's JSON, or JSON lines with the context inside."""
     documents: Path | None = None
     """Folder of the context documents; by default the one beside SET with the same name."""
+    generative: bool = False
+    """Also translate the items, and look for the right words in the output."""
     dry_run: bool = False
     """Read the set, say what would be scored, and stop."""
 
@@ -32,8 +38,10 @@ def parse(arguments: Sequence[str]) -> ContrastCommand:
 
 def run(command: ContrastCommand) -> Path | None:
     """Print the accuracies as JSON and merge them into the run's `scores.json`."""
-    from iada.evaluation.contrastive import read_contrastive
-    from iada.evaluation.runs import contrast_run
+    from iada.cli.score_tables import accuracy_table
+    from iada.data.contrapro import read_contrastive
+    from iada.evaluation.runs import contrast_run, generate_run
+    from iada.report.tables import to_text
     from iada.training.folder import RunFolder
 
     if command.dry_run:
@@ -43,5 +51,12 @@ def run(command: ContrastCommand) -> Path | None:
         print(f"{model}: score {candidates} candidates of {len(items)} items")
         return None
     result, path = contrast_run(command.run, command.set, command.documents)
-    print(json.dumps(result, indent=2))
+    columns: dict[str, Any] = {"Preferred %": result}
+    shown = result
+    if command.generative:
+        written, _ = generate_run(command.run, command.set, command.documents)
+        columns |= {"Written %": written["expected"], "Only it written %": written["exclusive"]}
+        shown = {"contrastive": result, "generative": written}
+    print(to_text(accuracy_table(columns)), file=sys.stderr)
+    print(json.dumps(shown, indent=2))
     return path

@@ -44,17 +44,19 @@ def parse(arguments: Sequence[str]) -> InspectCommand:
 def run(command: InspectCommand) -> Path | None:
     """Print the heat map; return the HTML file if one was asked for."""
     from iada.analysis.importance_map import importance_map
-    from iada.data.readers import read_parallel
+    from iada.data.readers import read_parallel, read_split
     from iada.decoding.translator import DocumentTranslator
     from iada.report.heatmap import to_terminal
     from iada.report.page import write_heat_map
     from iada.training.folder import RunFolder
 
     config = RunFolder(command.run).config()
-    source, target = config.data.paths("test")
+    source = command.source or config.data.paths("test")[0]
     if command.source is not None and command.target is not None:
-        source, target = command.source, command.target
-    documents = read_parallel(source, target, boundaries=config.data.boundaries)
+        boundaries = config.data.boundaries
+        documents = read_parallel(command.source, command.target, boundaries=boundaries)
+    else:
+        documents = read_split(config.data, "test")
     if not 1 <= command.document <= len(documents):
         raise DataError(
             f"{source} has {len(documents)} documents; there is no document {command.document}."

@@ -1,6 +1,8 @@
 """How documents are translated."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 from iada.config.rules import require
 
@@ -19,10 +21,44 @@ class DecodeConfig:
     """See `max_length_ratio`."""
     max_tokens: int = 8192
     """Tokens of a decoding batch, padding included: sentences times the longest window."""
+    open_documents: int = 64
+    """Most documents that are translated at the same time; it bounds the memory, not the input."""
+    engine: Literal["auto", "prefill", "ctranslate2", "huggingface"] = "auto"
+    """What searches; `auto` takes the fastest that applies."""
+    precision: Literal["float32", "int8"] = "float32"
+    """Numbers of the linear layers: as trained, or rounded to 8 bits, which is faster on CPUs."""
+    exported: Path | None = None
+    """Folder that `iada export` wrote, for the engine `ctranslate2`; by default
+    `exported/<precision>` in the run folder."""
+    unit: Literal["sentence", "window"] = "sentence"
+    """Translate one sentence after the translations before it, or the whole window at once, of
+    which the last sentence is kept."""
+    target_context: Literal["own", "none", "gold"] = "own"
+    """Target context of a sentence: the model's own translations, nothing, or the reference."""
+    source_context: Literal["gold", "random", "none"] = "gold"
+    """Source context of a sentence: what stands before it, sentences of other documents, or
+    nothing."""
+    context_seed: int = 1
+    """Seed that chooses the sentences of `source_context: random`."""
+    n_best: int = 1
+    """Number of translations of each sentence; more than 1 are written to
+    `<output>.nbest.jsonl` with their scores."""
 
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)
         require(self.max_tokens >= 1, "decode.max_tokens", "at least 1", self.max_tokens)
+        documents = self.open_documents
+        require(documents >= 1, "decode.open_documents", "at least 1", documents)
+        rule = f"between 1 and `decode.beam` ({self.beam})"
+        require(1 <= self.n_best <= self.beam, "decode.n_best", rule, self.n_best)
+        rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
+        has_int8 = self.precision != "int8" or self.engine != "huggingface"
+        require(has_int8, "decode.engine", rule, self.engine)
+        if self.unit == "window":
+            # The window's own translation is the context of its last sentence.
+            rule = "own with `decode.unit: window`"
+            is_own = self.target_context == "own"
+            require(is_own, "decode.target_context", rule, self.target_context)
         ratio, offset = self.max_length_ratio, self.max_length_offset
         require(ratio >= 0, "decode.max_length_ratio", "0 or more", ratio)
         require(offset >= 1, "decode.max_length_offset", "at least 1", offset)

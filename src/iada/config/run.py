@@ -6,6 +6,7 @@ from pathlib import Path
 from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.decode import DecodeConfig
+from iada.config.evaluate import EvaluateConfig
 from iada.config.methods import Method
 from iada.config.model import ModelConfig
 from iada.config.rules import require
@@ -36,6 +37,8 @@ class RunConfig:
     """Optimisation."""
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     """Translation after training."""
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    """Scores of the translation."""
 
     def __post_init__(self) -> None:
         longest, positions = self.windows.max_length, self.model.max_positions

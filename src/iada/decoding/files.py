@@ -1,53 +1,264 @@
-"""Translate a file of documents, line for line."""
+"""Translate a file of documents into a file of the same form.
 
+The translation grows in `<output>.partial`, document by document, beside a journal of everything
+the engine has answered. A run that was killed is continued by the same call and ends in the same
+bytes; at the end both files go and `<output>.json` tells how the translation was made.
+"""
+
+import hashlib
+import json
+import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from iada.atomic import write_text
-from iada.config.data import Boundaries
-from iada.data.readers import documents_of, read_lines, split_documents
+from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
+from iada.config.files import to_mapping
+from iada.data.findings import Findings
+from iada.data.readers import iterate_documents
+from iada.decoding.fingerprints import model_fingerprint
+from iada.decoding.journal import JournaledEngine
+from iada.decoding.pieces import Piece, copied, text_pieces
+from iada.decoding.records import jsonl_pieces, tsv_pieces
 from iada.decoding.translator import DocumentTranslator
+from iada.decoding.wavefront import Task, Translated
 from iada.errors import DataError
 from iada.training.folder import write_json
 
+Pieces = Callable[[], Iterator[Piece]]
+_WRITTEN: tuple[FileFormat, ...] = ("text", "tsv", "jsonl")
+"""Forms in which a translation can be written."""
+# These change neither requests nor answers.
+_WITHOUT_EFFECT = ("engine", "exported")
+
 
 def translate_file(
-    translator: DocumentTranslator, source: Path, output: Path, *, boundaries: Boundaries
+    translator: DocumentTranslator,
+    source: Path,
+    output: Path,
+    *,
+    boundaries: Boundaries,
+    file_format: FileFormat | None = None,
+    languages: tuple[str, str] = ("en", "de"),
+    references: Path | None = None,
 ) -> dict[str, object]:
     """Translate every document of a file; lines that part documents are kept as they are.
 
-    Beside the output, `<output>.json` tells engine, search settings, sentences and seconds.
+    Args:
+        translator: the model.
+        source: text, TSV or JSON lines.
+        output: gets the same form; the target column or field of TSV and JSON lines is filled.
+        boundaries: what parts the documents of plain text.
+        file_format: form of the file; by default what its name tells.
+        languages: codes that may name columns and fields, source first.
+        references: for text, a file of reference translations with the same lines.
 
     Returns:
-        What `<output>.json` tells.
+        What `<output>.json` tells: engine, search settings, sentences and seconds.
     """
-    lines = read_lines(source)
-    if not any(line.strip() for line in lines):
-        raise DataError(f"{source} holds no sentence. Give a file with at least one document.")
-    if output.is_dir():
-        raise DataError(f"{output} is a folder. Choose a file as `--output`.")
-    if output.resolve() == source.resolve():
-        raise DataError(f"{output} is the input itself. Choose another `--output`.")
-    spans = split_documents(lines, boundaries)
-    documents = documents_of(source, lines, spans)
-    started = time.perf_counter()
-    translated = translator.translate(documents)
-    for span, document in zip(spans, translated, strict=True):
-        lines[span.start : span.stop] = document.sentences
-    details: dict[str, object] = {
-        "engine": translator.engine.name,
-        "beam": translator.decode.beam,
-        "length_penalty": translator.decode.length_penalty,
-        "documents": len(documents),
-        "sentences": sum(map(len, documents)),
-        "seconds": round(time.perf_counter() - started, 2),
-    }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_text(output, "".join(f"{line}\n" for line in lines))
-    write_json(details_file(output), details)
-    return details
+    form = file_format or format_of(source.name)
+    pieces = file_pieces(source, form, boundaries, languages, references)
+    inputs = [source] if references is None else [source, references]
+    return _translate(translator, inputs, pieces, output)
+
+
+def translate_split(
+    translator: DocumentTranslator, data: DataConfig, split: Split, output: Path
+) -> dict[str, object]:
+    """Translate a split of a corpus, whatever its form; result as in `translate_file`.
+
+    Forms that cannot be written become plain text with a blank line between documents.
+    """
+    with_references = translator.decode.target_context == "gold"
+    pieces = split_pieces(data, split, with_references=with_references)
+    # One file may be both sides.
+    return _translate(translator, sorted(set(data.paths(split))), pieces, output)
+
+
+def translations_name(data: DataConfig) -> str:
+    """Return the usual file name of the translated test split."""
+    name = data.paths("test")[1].name.removesuffix(".gz")
+    if data.file_format("test") in _WRITTEN:
+        return name
+    # Plain text: a name that promises another form would mislead.
+    return f"{name.rpartition('.')[0]}.{data.target_language}"
+
+
+def file_pieces(
+    source: Path,
+    form: FileFormat,
+    boundaries: Boundaries,
+    languages: tuple[str, str],
+    references: Path | None,
+) -> Pieces:
+    """Return the pieces of a file; arguments as in `translate_file`."""
+    match form:
+        case "text":
+            return lambda: text_pieces(source, boundaries, references)
+        case "tsv":
+            return lambda: tsv_pieces(source, languages)
+        case "jsonl":
+            return lambda: jsonl_pieces(source, languages)
+    raise DataError(
+        f"{source} has the form `{form}`, in which no translation can be written. Give plain text, "
+        "TSV or JSON lines, or translate it as the test split of a run."
+    )
+
+
+def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pieces:
+    """Return the pieces of a split; see `translate_split`."""
+    source, target = data.paths(split)
+    form = data.file_format(split)
+    if form not in _WRITTEN:
+        return lambda: _other_pieces(data, split)
+    languages = data.source_language, data.target_language
+    references = target if with_references and form == "text" else None
+    return file_pieces(source, form, data.boundaries, languages, references)
+
+
+def count(pieces: Pieces) -> tuple[int, int]:
+    """Return the number of lines and of documents."""
+    lines = documents = 0
+    for piece in pieces():
+        sentences = [] if piece.document is None else piece.document.sentences
+        lines += len(piece.render(sentences))
+        documents += piece.document is not None
+    return lines, documents
 
 
 def details_file(output: Path) -> Path:
     """Return the file that tells how a translation was made."""
     return output.with_name(f"{output.name}.json")
+
+
+def alternatives_file(output: Path) -> Path:
+    """Return the file of all translations of each sentence, if more than one was wanted."""
+    return output.with_name(f"{output.name}.nbest.jsonl")
+
+
+def _translate(
+    translator: DocumentTranslator, inputs: list[Path], pieces: Pieces, output: Path
+) -> dict[str, object]:
+    if output.is_dir():
+        raise DataError(f"{output} is a folder. Choose a file as `--output`.")
+    if output.resolve() in {path.resolve() for path in inputs}:
+        raise DataError(f"{output} is the input itself. Choose another `--output`.")
+    documents = _Documents(pieces)
+    counts = [
+        len(task.document) for task in documents if any(map(str.strip, task.document.sentences))
+    ]
+    if not counts:
+        raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    journal_file = output.with_name(f"{output.name}.journal")
+    journal = JournaledEngine(translator.engine, journal_file, _settings(translator, inputs))
+    with ExitStack() as stack:
+        stack.callback(journal.close)
+        writer = stack.enter_context(_Writer(output, translator.decode.n_best > 1))
+        translations = translator.stream(documents, journal)
+        for piece in pieces():
+            writer.write(piece, None if piece.document is None else next(translations))
+        # The stream ends after its last document, with its warnings.
+        next(translations, None)
+    writer.finish()
+    details: dict[str, object] = {
+        "engine": translator.engine.name,
+        "precision": translator.decode.precision,
+        "beam": translator.decode.beam,
+        "length_penalty": translator.decode.length_penalty,
+        "documents": len(counts),
+        "sentences": sum(counts),
+        "seconds": round(time.perf_counter() - started, 2),
+        "resumed": journal.replayed > 0,
+    }
+    write_json(details_file(output), details)
+    journal_file.unlink()
+    return details
+
+
+@dataclass(frozen=True)
+class _Documents:
+    """The documents of a file, to be gone through more than once."""
+
+    pieces: Pieces
+
+    def __iter__(self) -> Iterator[Task]:
+        for piece in self.pieces():
+            if piece.document is not None:
+                yield Task(piece.document, piece.reference)
+
+
+class _Writer:
+    """Files that grow under another name until they are whole."""
+
+    def __init__(self, output: Path, has_alternatives: bool) -> None:
+        self.paths = [output, *([alternatives_file(output)] if has_alternatives else [])]
+        self.files: list[TextIO] = []
+        self.line = 0
+
+    def __enter__(self) -> "_Writer":
+        self.files = [_partial(path).open("w", encoding="utf-8") for path in self.paths]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in self.files:
+            file.close()
+
+    def write(self, piece: Piece, translated: Translated | None) -> None:
+        """Append a piece, with its translation if it is a document."""
+        lines = piece.render([] if translated is None else translated.document.sentences)
+        self.files[0].writelines(f"{line}\n" for line in lines)
+        if translated is not None:
+            self.files[0].flush()
+            for file in self.files[1:]:
+                file.writelines(_alternatives(translated))
+                file.flush()
+
+    def finish(self) -> None:
+        """Give the files their names."""
+        for path in reversed(self.paths):
+            os.replace(_partial(path), path)
+
+
+def _alternatives(translated: Translated) -> Iterator[str]:
+    for number, found in enumerate(translated.alternatives, start=1):
+        entry = {
+            "document": translated.document.name,
+            "sentence": number,
+            "hypotheses": [{"text": one.text, "score": one.score} for one in found],
+        }
+        yield json.dumps(entry, ensure_ascii=False) + "\n"
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, object]:
+    """Return everything that the answers of the engine depend on."""
+    decode = to_mapping(translator.decode)
+    return {
+        "inputs": [_file_hash(path) for path in inputs],
+        "model": model_fingerprint(translator.model),
+        "engine": translator.engine.name,
+        "windows": to_mapping(translator.windows),
+        "decode": {key: value for key, value in decode.items() if key not in _WITHOUT_EFFECT},
+    }
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _other_pieces(data: DataConfig, split: Split) -> Iterator[Piece]:
+    findings = Findings()
+    for number, document in enumerate(iterate_documents(data, split, findings)):
+        if number:
+            yield copied([""])
+        yield Piece(list, document.source, document.target)
+    findings.refuse_errors()

@@ -18,7 +18,9 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from iada.config.decode import DecodeConfig
 from iada.data.subwords import SpecialIds
-from iada.decoding.requests import Request
+from iada.decoding.requests import Hypothesis, Request
+
+_IMPOSSIBLE = -1e8
 
 
 class HuggingFaceEngine:
@@ -35,47 +37,73 @@ class HuggingFaceEngine:
         # Marian, BART and mBART take position ids; T5 has relative positions only.
         self.can_pad = self._positions is None or _takes_position_ids(self._positions)
 
-    def translate(self, requests: Sequence[Request]) -> list[list[int]]:
-        """Return the best hypothesis of each request."""
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each request, best first."""
         groups: dict[int, list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             groups[0 if self.can_pad else len(request.prefix)].append(number)
-        outputs: list[list[int]] = [[] for _ in requests]
+        found: list[list[Hypothesis]] = [[] for _ in requests]
         for numbers in groups.values():
-            for number, tokens in zip(
+            for number, hypotheses in zip(
                 numbers, self._search([requests[i] for i in numbers]), strict=True
             ):
-                outputs[number] = tokens
-        return outputs
+                found[number] = hypotheses
+        return found
 
     @torch.inference_mode()
-    def _search(self, requests: Sequence[Request]) -> list[list[int]]:
-        device = self.model.device
+    def _search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         source, source_mask = self._padded([r.source for r in requests], left=False)
         prefix, prefix_mask = self._padded([r.prefix for r in requests], left=True)
-        limits = torch.tensor([r.max_new for r in requests], device=device)
-        special = self.special
+        special, count = self.special, self.config.n_best
+        is_greedy = self.config.beam == 1
         with self._shifted_positions((prefix_mask == 0).sum(dim=1)):
-            sequences = self.model.generate(
+            found = self.model.generate(
                 input_ids=source,
                 attention_mask=source_mask,
                 decoder_input_ids=prefix,
                 decoder_attention_mask=prefix_mask,
                 num_beams=self.config.beam,
+                num_return_sequences=count,
                 do_sample=False,
-                length_penalty=self.config.length_penalty,
+                # Greedy search has no penalty, and says so.
+                length_penalty=None if is_greedy else self.config.length_penalty,
                 early_stopping=False,
                 max_length=None,
-                max_new_tokens=int(limits.max()) + 1,
+                max_new_tokens=max(r.max_new for r in requests) + 1,
                 pad_token_id=special.pad,
                 eos_token_id=special.eos,
-                suppress_tokens=[i for i in special.all if i != special.eos],
+                suppress_tokens=[i for i in special.all if i not in (special.eos, special.sep)],
                 logits_processor=LogitsProcessorList(
-                    [_LengthLimit(limits, prefix.shape[1], special.eos)]
+                    [_Limits(requests, prefix.shape[1], special, self.model.device)]
                 ),
+                return_dict_in_generate=True,
+                output_scores=not is_greedy,
+                output_logits=is_greedy,
             )
-        generated = sequences[:, prefix.shape[1] :].tolist()
-        return [[i for i in row if i not in special.all] for row in generated]
+        generated = found.sequences[:, prefix.shape[1] :].tolist()
+        tokens = [tuple(_ended(row, special.eos)[:-1]) for row in generated]
+        if is_greedy:
+            scores = self._greedy_scores(found.logits, generated)
+        else:
+            scores = found.sequences_scores.tolist()
+        hypotheses = list(map(Hypothesis, tokens, scores))
+        # Places that no hypothesis has reached hold a score of minus a thousand million.
+        return [
+            [h for h in hypotheses[start : start + count] if h.score > _IMPOSSIBLE]
+            for start in range(0, len(hypotheses), count)
+        ]
+
+    def _greedy_scores(
+        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Score the one hypothesis of each row as beam search would."""
+        steps = torch.stack([step.float().log_softmax(dim=-1) for step in logits], dim=1)
+        scores = []
+        for row, tokens in zip(steps, generated, strict=True):
+            said = _ended(tokens, self.special.eos)
+            total = sum(float(row[i, token]) for i, token in enumerate(said[: len(row)]))
+            scores.append(total / len(said) ** self.config.length_penalty)
+        return scores
 
     def _padded(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
         width = max(len(row) for row in rows)
@@ -108,20 +136,37 @@ class HuggingFaceEngine:
             handle.remove()
 
 
-class _LengthLimit(LogitsProcessor):
-    """Allow nothing but the end of sentence once a row has reached its own limit."""
+class _Limits(LogitsProcessor):
+    """Keep each row to its own limits of length, and to what it may say."""
 
-    def __init__(self, limits: Tensor, prompt: int, eos: int) -> None:
-        self.limits = limits
+    def __init__(
+        self, requests: Sequence[Request], prompt: int, special: SpecialIds, device: Any
+    ) -> None:
+        self.most = torch.tensor([r.max_new for r in requests], device=device)
+        self.least = torch.tensor([r.min_new for r in requests], device=device)
+        self.may_separate = torch.tensor([r.may_separate for r in requests], device=device)
         self.prompt = prompt
-        self.eos = eos
+        self.special = special
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        beams = scores.shape[0] // len(self.limits)
-        full = input_ids.shape[1] - self.prompt >= self.limits.repeat_interleave(beams)
+        beams = scores.shape[0] // len(self.most)
+        said = input_ids.shape[1] - self.prompt
+        full = (said >= self.most).repeat_interleave(beams)
+        too_short = (said < self.least).repeat_interleave(beams)
         others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-        others[self.eos] = False
-        return scores.masked_fill(full[:, None] & others, -float("inf"))
+        others[self.special.eos] = False
+        scores = scores.masked_fill(full[:, None] & others, -torch.inf)
+        scores = scores.masked_fill(too_short[:, None] & ~others, -torch.inf)
+        no_separator = ~self.may_separate.repeat_interleave(beams)
+        separator = torch.zeros_like(others)
+        separator[self.special.sep] = True
+        return scores.masked_fill(no_separator[:, None] & separator, -torch.inf)
+
+
+def _ended(tokens: Sequence[int], eos: int) -> list[int]:
+    """Return the tokens up to the first `</s>`, which is added where a limit cut it off."""
+    said = list(tokens)
+    return said[: said.index(eos) + 1] if eos in said else [*said, eos]
 
 
 def _takes_position_ids(positions: nn.Module) -> bool:

@@ -15,6 +15,10 @@ class Request:
     """What the decoder has already said: `<s> c1 <sep> c2 <sep> c3 <sep>`."""
     max_new: int
     """Most tokens of the translation, `</s>` not counted."""
+    min_new: int = 0
+    """Fewest tokens of the translation."""
+    may_separate: bool = False
+    """Whether `<sep>` may be said, because the window holds several sentences to translate."""
 
     @property
     def size(self) -> int:
@@ -22,13 +26,26 @@ class Request:
         return max(len(self.source), len(self.prefix) + self.max_new)
 
 
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation that a search has found."""
+
+    tokens: tuple[int, ...]
+    """Without prefix and `</s>`; `<sep>` only where it was allowed."""
+    score: float
+    """Log-probability divided by the length, `</s>` counted, to the power of the penalty."""
+
+
 class Engine(Protocol):
-    """Searches for the best translation of each request."""
+    """Searches for the best translations of each request."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What tables call the engine."""
+        ...
 
-    def translate(self, requests: Sequence[Request]) -> list[list[int]]:
-        """Return the tokens of each translation, without prefix and special tokens."""
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each request, best first, at least one."""
         ...
 
 

@@ -1,6 +1,6 @@
 """`DocumentTranslator`: a trained model with its tokenizer, ready for documents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,14 +16,18 @@ from iada.data.documents import Document, ParallelDocument
 from iada.data.store import TokenStore
 from iada.data.subwords import Subwords
 from iada.data.windows import Windows
-from iada.decoding.huggingface import HuggingFaceEngine
+from iada.decoding.choosing import choose_engine
+from iada.decoding.progress import RequestRules
+from iada.decoding.random_context import sample_context
+from iada.decoding.requests import Engine
 from iada.decoding.scoring import log_probabilities
-from iada.decoding.wavefront import translate_documents
+from iada.decoding.wavefront import Task, Translated, Wavefront, check_lengths
 from iada.errors import ModelError
 from iada.models.observation import Observer
 from iada.training.folder import RunFolder
 
-EngineName = Literal["auto", "huggingface"]
+EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
+_ENGINES = ("auto", "prefill", "ctranslate2", "huggingface")
 
 
 class DocumentTranslator:
@@ -36,6 +40,7 @@ class DocumentTranslator:
         *,
         windows: WindowConfig,
         decode: DecodeConfig,
+        exported: Path | None = None,
     ) -> None:
         """Use a model that is already loaded.
 
@@ -44,12 +49,15 @@ class DocumentTranslator:
             subwords: its tokenizer.
             windows: how the model was trained to see context.
             decode: how to search.
+            exported: folder where an export of the model may be.
         """
         self.model = model.eval()
         self.subwords = subwords
         self.windows = windows
         self.decode = decode
-        self.engine = HuggingFaceEngine(model, subwords.special, decode)
+        self.engine: Engine = choose_engine(
+            model, subwords, windows=windows, decode=decode, exported=exported
+        )
 
     @classmethod
     def load(
@@ -59,36 +67,65 @@ class DocumentTranslator:
 
         Args:
             path: the run folder.
-            engine: what searches; `auto` takes the fastest that applies.
+            engine: what searches; `auto` leaves it to `decode`.
             decode: search settings; by default the run's own.
         """
-        if engine not in ("auto", "huggingface"):
-            raise ModelError(f"There is no engine `{engine}`. Choose auto or huggingface.")
+        if engine not in _ENGINES:
+            raise ModelError(f"There is no engine `{engine}`. Choose one of {', '.join(_ENGINES)}.")
         folder = RunFolder(Path(path))
         config: RunConfig = folder.config()
+        decode = decode or config.decode
+        if engine != "auto":
+            decode = replace(decode, engine=engine)
         trained = folder.trained_model()
-        try:
-            model = AutoModelForSeq2SeqLM.from_pretrained(trained, local_files_only=True)
-        except (OSError, SafetensorError) as error:
-            raise ModelError(f"{trained} cannot be read: {error}") from None
-        device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(
-            model.to(device),
+            load_model(trained),
             Subwords.load(trained),
             windows=config.windows,
-            decode=decode or config.decode,
+            decode=decode,
+            exported=decode.exported or default_export(folder, decode.precision),
         )
 
-    def translate(self, documents: Sequence[Document]) -> list[Document]:
-        """Translate documents left to right, each with its own translations as target context."""
-        return translate_documents(
-            documents,
-            self.engine,
-            self.subwords,
-            windows=self.windows,
-            decode=self.decode,
-            max_positions=_max_positions(self.model),
+    def translate(
+        self, documents: Sequence[Document], references: Sequence[Document] | None = None
+    ) -> list[Document]:
+        """Translate documents left to right.
+
+        Args:
+            documents: the source documents.
+            references: their translations, for `decode.target_context: gold`.
+
+        Returns:
+            As many documents with as many sentences; an empty sentence has an empty translation.
+        """
+        if references is None:
+            tasks = [Task(document) for document in documents]
+        else:
+            tasks = [Task(d, r) for d, r in zip(documents, references, strict=True)]
+        return [translated.document for translated in self.stream(tasks)]
+
+    def stream(self, tasks: Iterable[Task], engine: Engine | None = None) -> Iterator[Translated]:
+        """Yield translations in the order of the documents, which are read as they are needed.
+
+        Args:
+            tasks: the documents. They are gone through twice: once to check them all, so that
+                nothing is translated in vain, and once to translate.
+            engine: what searches in place of the translator's own engine.
+        """
+        rules = RequestRules(
+            self.windows, self.decode, self.subwords.special, max_positions(self.model)
         )
+        total = 0
+        for task in tasks:
+            source = self.subwords.encode(task.document.sentences, "source")
+            check_lengths(task.document, source, self.windows.max_length)
+            total += len(source)
+        sample = None
+        if self.decode.source_context == "random":
+            seed = self.decode.context_seed
+            sample = sample_context((task.document for task in tasks), seed)
+        wavefront = Wavefront(engine or self.engine, self.subwords, rules, sample)
+        yield from wavefront.translate(tasks, total)
 
     def score(self, documents: Sequence[ParallelDocument]) -> list[float]:
         """Return the log-probability of each document's last target sentence in its context.
@@ -97,7 +134,11 @@ class DocumentTranslator:
         document is context on both sides, as far back as the model's window reaches.
         """
         store = TokenStore.build(documents, self.subwords)
-        windows = Windows(store, replace(self.windows, loss_on="current"))
+        # Whatever the windows of training were, the score is that of one sentence.
+        one_by_one = replace(
+            self.windows, strategy="sliding", stride=1, loss_on="current", noisy_context=0
+        )
+        windows = Windows(store, one_by_one)
         # A window is missing where a side of the last sentence is empty.
         number_of = {int(sentence): number for number, sentence in enumerate(windows.sentences)}
         numbers = []
@@ -118,7 +159,21 @@ class DocumentTranslator:
             observer.remove()
 
 
-def _max_positions(model: Any) -> int:
+def load_model(folder: Path) -> Any:
+    """Load the model of a folder, onto a GPU if there is one."""
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder} cannot be read: {error}") from None
+    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def default_export(folder: RunFolder, precision: str) -> Path:
+    """Return the folder of a run's exported model."""
+    return folder.path / "exported" / precision
+
+
+def max_positions(model: Any) -> int:
     """Return the longest decoder sequence; models with relative positions have no limit."""
     limit = getattr(model.config, "max_position_embeddings", None)
     return 2**31 if limit is None else int(limit)

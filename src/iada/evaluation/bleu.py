@@ -1,11 +1,11 @@
-"""BLEU by sentences and by documents, through sacreBLEU."""
+"""BLEU by sentences and by documents, through sacreBLEU, of one system."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu.metrics.bleu import BLEU
-
+from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
+from iada.evaluation.sufficient_statistics import measure_bleu
 
 
 @dataclass(frozen=True)
@@ -16,25 +16,43 @@ class Score:
     signature: str
 
 
-def sentence_bleu(hypotheses: Sequence[Document], references: Sequence[Document]) -> Score:
+def sentence_bleu(
+    hypotheses: Sequence[Document],
+    references: Sequence[Document],
+    config: EvaluateConfig | None = None,
+    *,
+    language: str | None = None,
+) -> Score:
     """s-BLEU: corpus BLEU over aligned sentences."""
-    return _bleu(
-        [sentence for document in hypotheses for sentence in document.sentences],
-        [sentence for document in references for sentence in document.sentences],
-    )
+    return _bleu(sentences_of(hypotheses), sentences_of(references), config, language)
 
 
-def document_bleu(hypotheses: Sequence[Document], references: Sequence[Document]) -> Score:
+def document_bleu(
+    hypotheses: Sequence[Document],
+    references: Sequence[Document],
+    config: EvaluateConfig | None = None,
+    *,
+    language: str | None = None,
+) -> Score:
     """d-BLEU: corpus BLEU over documents, each joined to one line, so n-grams cross sentences."""
-    return _bleu([_line(document) for document in hypotheses], [_line(d) for d in references])
+    return _bleu(joined(hypotheses), joined(references), config, language)
 
 
-def _line(document: Document) -> str:
-    return " ".join(document.sentences)
+def sentences_of(documents: Sequence[Document]) -> list[str]:
+    """Return the sentences of all documents, one after the other."""
+    return [sentence for document in documents for sentence in document.sentences]
 
 
-def _bleu(hypotheses: list[str], references: list[str]) -> Score:
-    # The paper's settings: one reference, cased, 13a, exponential smoothing.
-    metric = BLEU(tokenize="13a", smooth_method="exp")
-    score = metric.corpus_score(hypotheses, [references])
-    return Score(float(score.score), str(metric.get_signature()))
+def joined(documents: Sequence[Document]) -> list[str]:
+    """Return each document as one line, its sentences parted by a space."""
+    return [" ".join(document.sentences) for document in documents]
+
+
+def _bleu(
+    hypotheses: list[str],
+    references: list[str],
+    config: EvaluateConfig | None,
+    language: str | None,
+) -> Score:
+    found = measure_bleu([hypotheses], references, config or EvaluateConfig(), language=language)
+    return Score(found.score(0), found.signature)

@@ -26,6 +26,7 @@ MAY_CHANGE = (
     "train.log_every",
     "train.threads",
     "decode.",
+    "evaluate.",
 )
 """Keys that a resumed run may change: they do not touch the updates that were made."""
 

@@ -1,7 +1,8 @@
 """Files line for line: as many lines out as in, and what parts documents stays as it is."""
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,23 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
-from iada.config.data import Boundaries
+from iada.config.data import Boundaries, DataConfig, WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.decoding.files import details_file, translate_file
+from iada.decoding.files import (
+    alternatives_file,
+    count,
+    details_file,
+    split_pieces,
+    translate_file,
+    translate_split,
+)
+from iada.decoding.progress import Alternative
+from iada.decoding.requests import Hypothesis, Request
+from iada.decoding.translator import DocumentTranslator
+from iada.decoding.wavefront import Task, Translated
 from iada.errors import DataError
 
 
@@ -21,14 +34,22 @@ class Shouting:
     """Translate to upper case, and remember the documents."""
 
     engine = SimpleNamespace(name="shouting")
-    decode = DecodeConfig(beam=2)
+    model = nn.Linear(1, 1)
+    windows = WindowConfig()
 
-    def __init__(self) -> None:
+    def __init__(self, decode: DecodeConfig | None = None) -> None:
+        self.decode = decode or DecodeConfig(beam=2)
         self.seen: list[tuple[str, ...]] = []
+        self.references: list[Document | None] = []
 
-    def translate(self, documents: Sequence[Document]) -> list[Document]:
-        self.seen += [document.sentences for document in documents]
-        return [Document(d.name, tuple(s.upper() for s in d.sentences)) for d in documents]
+    def stream(self, tasks: Iterable[Task], engine: object) -> Iterator[Translated]:
+        for task in tasks:
+            sentences = task.document.sentences
+            self.seen.append(sentences)
+            self.references.append(task.reference)
+            loud = tuple(sentence.upper() for sentence in sentences)
+            found = tuple((Alternative(text, -1.0), Alternative(f"{text}!", -2.0)) for text in loud)
+            yield Translated(Document(task.document.name, loud), found)
 
 
 @pytest.fixture
@@ -40,8 +61,8 @@ def translator() -> Any:
     ("boundaries", "text", "translated", "documents"),
     [
         ("blank_line", "a\nb\n\nc\n", "A\nB\n\nC\n", [("a", "b"), ("c",)]),
-        ("blank_line", "a\n\n \n\nb", "A\n\n \n\nB\n", [("a",), (), (), ("b",)]),
-        ("blank_line", "\n\na\n\n\n", "\n\nA\n\n\n", [(), (), ("a",), ()]),
+        ("blank_line", "a\n\n \n\nb", "A\n\n \n\nB\n", [("a",), ("b",)]),
+        ("blank_line", "\n\na\n\n\n", "\n\nA\n\n\n", [("a",)]),
         ("marker", "<d>\na\n\nb\n<d>\nc\n", "<d>\nA\n\nB\n<d>\nC\n", [("a", "", "b"), ("c",)]),
         ("marker", " <d> \na\n", " <d> \nA\n", [("a",)]),
         ("none", "a\n\n<d>\nb\n", "A\n\n<D>\nB\n", [("a", "", "<d>", "b")]),
@@ -70,7 +91,8 @@ def test_lines_correspond_one_to_one(
 def test_any_file_keeps_its_number_of_lines(
     tmp_path: Path, lines: list[str], boundaries: Boundaries
 ) -> None:
-    if not any(line.strip() for line in lines):
+    boundary = {"blank_line": "", "marker": "<d>", "none": None}[boundaries]
+    if not any(line.strip() and line != boundary for line in lines):
         return
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -88,10 +110,12 @@ def test_the_details_lie_beside_the_translation(translator: Any, tmp_path: Path)
     assert details["seconds"] >= 0  # type: ignore[operator]
     assert {key: value for key, value in details.items() if key != "seconds"} == {
         "engine": "shouting",
+        "precision": "float32",
         "beam": 2,
         "length_penalty": 1.0,
         "documents": 2,
         "sentences": 3,
+        "resumed": False,
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.de", "out.de.json"]
 
@@ -133,3 +157,178 @@ def test_an_earlier_translation_is_replaced(translator: Any, tmp_path: Path) -> 
     output.write_text("something longer\nthan that\n", encoding="utf-8")
     translate_file(translator, source, output, boundaries="none")
     assert output.read_text(encoding="utf-8") == "A\n"
+
+
+def test_every_form_is_written_as_it_was_read(translator: Any, tmp_path: Path) -> None:
+    table, records = tmp_path / "in.tsv", tmp_path / "in.jsonl"
+    table.write_text("document\tfr\n1\ta\n1\tb\n2\tc\n", encoding="utf-8")
+    records.write_text('{"fr": ["a", "b"]}\n', encoding="utf-8")
+    for source in (table, records):
+        output = tmp_path / f"out{source.suffix}"
+        translate_file(translator, source, output, boundaries="blank_line", languages=("fr", "it"))
+    assert (tmp_path / "out.tsv").read_text(encoding="utf-8") == (
+        "document\tfr\tit\n1\ta\tA\n1\tb\tB\n2\tc\tC\n"
+    )
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == (
+        '{"fr": ["a", "b"], "it": ["A", "B"]}\n'
+    )
+    assert translator.seen == [("a", "b"), ("c",), ("a", "b")]
+
+
+def test_a_form_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:
+    source = tmp_path / "in.sgm"
+    source.write_text("<doc>\n", encoding="utf-8")
+    with pytest.raises(DataError, match="has the form `sgm`, in which no translation"):
+        translate_file(translator, source, tmp_path / "out", boundaries="none")
+
+
+def test_a_split_of_any_form_is_translated(tmp_path: Path) -> None:
+    translator: Any = Shouting(DecodeConfig(target_context="gold"))
+    utterances = [
+        {"source": "a", "target": "x", "speaker": "agent", "utteranceID": 0},
+        {"source": "b", "target": "y", "speaker": "agent", "utteranceID": 1},
+    ]
+    corpus = {"d1": utterances, "d2": utterances[:1]}
+    (tmp_path / "test.json").write_text(json.dumps(corpus), encoding="utf-8")
+    data = DataConfig(folder=tmp_path, test="test.json")
+    assert count(split_pieces(data, "test", with_references=False)) == (4, 2)
+    translate_split(translator, data, "test", tmp_path / "out")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "A\nB\n\nA\n"
+    assert [r.sentences for r in translator.references if r] == [("x", "y"), ("x",)]
+
+
+def test_references_are_read_beside_the_text(tmp_path: Path) -> None:
+    translator: Any = Shouting(DecodeConfig(target_context="gold"))
+    for name, text in (("test.en", "a\nb\n\nc\n"), ("test.de", "x\ny\n\nz\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    translate_split(translator, DataConfig(folder=tmp_path), "test", tmp_path / "out")
+    assert [r.sentences for r in translator.references if r] == [("x", "y"), ("z",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x\ny\nz\nz\n", r"in:3 and .*ref:3 differ: only one of them parts documents"),
+        ("x\ny\n", r"ref ends before line 3"),
+        ("x\ny\n\nz\nz\n", "ref has more lines than"),
+    ],
+)
+def test_references_must_have_the_lines_of_the_source(
+    translator: Any, tmp_path: Path, text: str, message: str
+) -> None:
+    source, references = tmp_path / "in", tmp_path / "ref"
+    source.write_text("a\nb\n\nc\n", encoding="utf-8")
+    references.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        translate_file(
+            translator,
+            source,
+            tmp_path / "out",
+            boundaries="blank_line",
+            references=references,
+        )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\xff\n", r"in:2: byte 3 is not valid UTF-8"),
+        (b"a\nb\r\n", r"in:2: contains a carriage return"),
+        (b"a\x00\n", r"in:1: contains a NUL character"),
+        (b"\xef\xbb\xbfa\n", r"in:1: contains a byte order mark"),
+    ],
+)
+def test_invisible_trouble_is_refused_with_its_line(
+    translator: Any, tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "in").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
+    assert translator.seen == []
+
+
+def test_all_translations_are_written_with_their_scores(tmp_path: Path) -> None:
+    translator: Any = Shouting(DecodeConfig(n_best=2))
+    source, output = tmp_path / "in", tmp_path / "out"
+    source.write_text("a\nb\n\nc\n", encoding="utf-8")
+    translate_file(translator, source, output, boundaries="blank_line")
+    assert alternatives_file(output) == tmp_path / "out.nbest.jsonl"
+    lines = alternatives_file(output).read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert [(e["document"], e["sentence"]) for e in entries] == [
+        ("in:1", 1),
+        ("in:1", 2),
+        ("in:2", 1),
+    ]
+    assert entries[0]["hypotheses"] == [
+        {"text": "A", "score": -1.0},
+        {"text": "A!", "score": -2.0},
+    ]
+
+
+class Killed(Exception):
+    """What the engine raises in place of a kill."""
+
+
+class Mortal:
+    """An engine that dies at a given call."""
+
+    name = "prefill"
+
+    def __init__(self, engine: Any, calls: int) -> None:
+        self.engine = engine
+        self.calls = calls
+
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        if self.calls == 0:
+            raise Killed
+        self.calls -= 1
+        found: list[list[Hypothesis]] = self.engine.search(requests)
+        return found
+
+
+def test_a_broken_run_is_continued_to_the_same_bytes(
+    trained_run: Path, mini_corpus: Path, tmp_path: Path
+) -> None:
+    decode = DecodeConfig(beam=2, open_documents=2, n_best=2)
+    translator = DocumentTranslator.load(trained_run, decode=decode)
+    source = tmp_path / "in"
+    shutil.copy(mini_corpus / "test.en", source)
+    translate_file(translator, source, tmp_path / "whole", boundaries="blank_line")
+    alive = translator.engine
+    output = tmp_path / "out"
+    for calls in (0, 3, 5, 1, 7):
+        translator.engine = Mortal(alive, calls)
+        with pytest.raises(Killed):
+            translate_file(translator, source, output, boundaries="blank_line")
+        assert not output.exists()
+    # Documents that are done can be read already, in their order.
+    partial = (tmp_path / "out.partial").read_text(encoding="utf-8")
+    assert partial
+    assert (tmp_path / "whole").read_text(encoding="utf-8").startswith(partial)
+    translator.engine = alive
+    details = translate_file(translator, source, output, boundaries="blank_line")
+    assert details["resumed"] is True
+    for suffix in ("", ".nbest.jsonl"):
+        expected = (tmp_path / f"whole{suffix}").read_bytes()
+        assert (tmp_path / f"out{suffix}").read_bytes() == expected
+    assert not [path for path in tmp_path.iterdir() if path.suffix in (".partial", ".journal")]
+
+
+def test_a_journal_of_another_input_is_not_used(
+    trained_run: Path, mini_corpus: Path, tmp_path: Path
+) -> None:
+    translator = DocumentTranslator.load(trained_run, decode=DecodeConfig(beam=1))
+    source, output = tmp_path / "in", tmp_path / "out"
+    shutil.copy(mini_corpus / "test.en", source)
+    alive = translator.engine
+    translator.engine = Mortal(alive, 2)
+    with pytest.raises(Killed):
+        translate_file(translator, source, output, boundaries="blank_line")
+    shutil.copy(mini_corpus / "dev.en", source)
+    translator.engine = alive
+    details = translate_file(translator, source, output, boundaries="blank_line")
+    assert details["resumed"] is False
+    translate_file(translator, source, tmp_path / "whole", boundaries="blank_line")
+    assert output.read_bytes() == (tmp_path / "whole").read_bytes()

@@ -102,11 +102,21 @@ def test_context_matters_to_a_document_model_and_not_to_a_sentence_model(
     assert others == pytest.approx([first] * 3, rel=1e-9)
 
 
-def test_only_the_current_sentence_counts_even_for_a_model_trained_on_all(
-    translator: DocumentTranslator,
+@pytest.mark.parametrize(
+    "windows",
+    [
+        WindowConfig(loss_on="all"),
+        WindowConfig(stride=2),
+        WindowConfig(strategy="multires"),
+        WindowConfig(noisy_context=2),
+    ],
+    ids=["loss on all", "stride", "multires", "noise"],
+)
+def test_only_the_current_sentence_counts_whatever_the_windows_of_training(
+    translator: DocumentTranslator, windows: WindowConfig
 ) -> None:
     expected = translator.score(DOCUMENTS)
-    translator.windows = WindowConfig(loss_on="all")
+    translator.windows = windows
     assert translator.score(DOCUMENTS) == pytest.approx(expected, rel=1e-12)
 
 

@@ -1,20 +1,29 @@
 """Load a finished run and translate: the same alone and in company."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.readers import read_documents
 from iada.decoding.translator import DocumentTranslator
-from iada.errors import ModelError, RunError
+from iada.errors import DataError, ModelError, RunError
 
 
-@pytest.fixture(scope="module")
-def translator(trained_run: Path) -> DocumentTranslator:
-    return DocumentTranslator.load(trained_run)
+@pytest.fixture(scope="module", params=["prefill", "huggingface"])
+def translator(trained_run: Path, request: pytest.FixtureRequest) -> DocumentTranslator:
+    """A translator in float64, whose sums do not depend on the size of the batch."""
+    loaded = DocumentTranslator.load(trained_run)
+    return DocumentTranslator(
+        loaded.model.double(),
+        loaded.subwords,
+        windows=loaded.windows,
+        decode=DecodeConfig(engine=request.param),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +38,6 @@ def documents(mini_corpus: Path) -> list[Document]:
 def test_documents_are_translated_alike_alone_and_together(
     translator: DocumentTranslator, documents: list[Document]
 ) -> None:
-    translator.model.double()
     together = translator.translate(documents)
     assert together == [translator.translate([document])[0] for document in documents]
     assert [len(d) for d in together] == [len(d) for d in documents]
@@ -40,7 +48,6 @@ def test_documents_are_translated_alike_alone_and_together(
 def test_a_sentence_is_unaffected_by_what_follows(
     translator: DocumentTranslator, documents: list[Document]
 ) -> None:
-    translator.model.double()
     document = documents[0]
     whole = translator.translate([document])[0].sentences
     for stop in (1, 4):
@@ -51,7 +58,78 @@ def test_a_sentence_is_unaffected_by_what_follows(
 def test_the_run_tells_how_to_search_unless_told_otherwise(trained_run: Path) -> None:
     assert DocumentTranslator.load(trained_run).decode == DecodeConfig()
     greedy = DecodeConfig(beam=1)
-    assert DocumentTranslator.load(trained_run, decode=greedy).engine.config == greedy
+    assert DocumentTranslator.load(trained_run, decode=greedy).decode == greedy
+    named = DocumentTranslator.load(trained_run, engine="huggingface", decode=greedy)
+    assert named.engine.name == "huggingface"
+    assert named.decode == DecodeConfig(beam=1, engine="huggingface")
+
+
+def test_the_number_of_open_documents_does_not_show(
+    translator: DocumentTranslator, documents: list[Document]
+) -> None:
+    expected = translator.translate(documents)
+    for slots in (1, 2):
+        few = DocumentTranslator(
+            translator.model,
+            translator.subwords,
+            windows=translator.windows,
+            decode=replace(translator.decode, open_documents=slots),
+        )
+        assert few.translate(documents) == expected
+
+
+def test_odd_documents_keep_their_shape(translator: DocumentTranslator) -> None:
+    documents = [
+        Document("empty", ()),
+        Document("nothing", ("", "")),
+        Document("one word", ("Yes",)),
+        Document("signs", ("…", "\u2028", "🙂")),
+    ]
+    translated = translator.translate(documents)
+    assert [len(d) for d in translated] == [0, 2, 1, 3]
+    assert translated[1].sentences == ("", "")
+
+
+def test_a_sentence_too_long_for_the_model_is_refused_before_anything_is_done(
+    translator: DocumentTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(translator.engine), "search", None)
+    long = Document("long", ("Good morning .", "word " * 200))
+    with pytest.raises(DataError, match=r"long: sentence 2 needs \d+ tokens .* at most 128"):
+        translator.translate([Document("d", ("a",)), long])
+
+
+def test_gold_context_is_what_the_sentence_before_should_have_been(
+    trained_run: Path, documents: list[Document]
+) -> None:
+    gold = DecodeConfig(beam=1, target_context="gold")
+    translator = DocumentTranslator.load(trained_run, decode=gold)
+    own = DocumentTranslator.load(trained_run, decode=DecodeConfig(beam=1)).translate(documents)
+    # With its own translations as the reference nothing changes, up to rounding.
+    again = translator.translate(documents, own)
+    pairs = [
+        (left, right)
+        for one, other in zip(own, again, strict=True)
+        for left, right in zip(one.sentences, other.sentences, strict=True)
+    ]
+    assert sum(left == right for left, right in pairs) >= 0.99 * len(pairs)
+    with pytest.raises(DataError, match="needs a reference"):
+        translator.translate(documents)
+
+
+def test_a_sentence_level_model_ignores_the_order_of_sentences(trained_run: Path) -> None:
+    loaded = DocumentTranslator.load(trained_run)
+    translator = DocumentTranslator(
+        loaded.model.double(),
+        loaded.subwords,
+        windows=WindowConfig(context=0, max_length=128),
+        decode=DecodeConfig(),
+    )
+    sentences = ("Good morning .", "It is here .", "Where is the car ?")
+    forth, back = translator.translate(
+        [Document("forth", sentences), Document("back", sentences[::-1])]
+    )
+    assert forth.sentences == back.sentences[::-1]
 
 
 def test_an_unknown_engine_is_refused(trained_run: Path) -> None:

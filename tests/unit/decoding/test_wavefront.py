@@ -1,7 +1,7 @@
 """Documents left to right: what an engine is asked, in which order, and with which context."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +11,10 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.subwords import Subwords
-from iada.decoding.requests import Request, batches
-from iada.decoding.wavefront import translate_documents
+from iada.decoding.progress import RequestRules
+from iada.decoding.random_context import sample_context
+from iada.decoding.requests import Hypothesis, Request, batches
+from iada.decoding.wavefront import Task, Wavefront
 from iada.errors import DataError
 
 
@@ -26,9 +28,10 @@ class FakeEngine:
         self.answer = answer
         self.calls: list[list[Request]] = []
 
-    def translate(self, requests: Sequence[Request]) -> list[list[int]]:
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         self.calls.append(list(requests))
-        return self.subwords.encode([self.answer(self.current(r)) for r in requests])
+        encoded = self.subwords.encode([self.answer(self.current(r)) for r in requests])
+        return [[Hypothesis(tuple(ids), -1.0)] for ids in encoded]
 
     def current(self, request: Request) -> str:
         return self.sentences(request.source[:-1])[-1]
@@ -50,18 +53,25 @@ def translate(
     *,
     context: int = 3,
     max_length: int = 512,
-    max_tokens: int = 8192,
     max_positions: int = 1024,
+    decode: DecodeConfig | None = None,
+    references: Sequence[Sequence[str]] | None = None,
 ) -> list[list[str]]:
-    translated = translate_documents(
-        [Document(f"doc{n}", tuple(sentences)) for n, sentences in enumerate(documents, start=1)],
-        engine,
-        engine.subwords,
-        windows=WindowConfig(context=context, max_length=max_length),
-        decode=DecodeConfig(max_tokens=max_tokens),
-        max_positions=max_positions,
-    )
-    return [list(document.sentences) for document in translated]
+    decode = decode or DecodeConfig()
+    named = [Document(f"doc{n}", tuple(texts)) for n, texts in enumerate(documents, start=1)]
+    tasks = [Task(document) for document in named]
+    if references is not None:
+        tasks = [Task(d, Document("r", tuple(r))) for d, r in zip(named, references, strict=True)]
+    windows = WindowConfig(context=context, max_length=max_length)
+    sample = None
+    if decode.source_context == "random":
+        sample = sample_context(named, decode.context_seed)
+    rules = RequestRules(windows, decode, engine.subwords.special, max_positions)
+    wavefront = Wavefront(engine, engine.subwords, rules, sample)
+    found = list(wavefront.translate(tasks))
+    assert [f.document.name for f in found] == [d.name for d in named]
+    assert wavefront.sentences == sum(map(len, documents))
+    return [list(f.document.sentences) for f in found]
 
 
 def test_each_sentence_sees_the_source_and_its_own_translations_before_it(
@@ -83,11 +93,12 @@ def test_the_context_is_segmented_as_in_training(subwords: Subwords) -> None:
     class Spelling(FakeEngine):
         """Answer with single bytes, which no encoding of this text would use."""
 
-        def translate(self, requests: Sequence[Request]) -> list[list[int]]:
-            super().translate(requests)
+        def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+            super().search(requests)
             (space,) = subwords.encode([" "])
             first = subwords.tokenizer.token_to_id("<0x00>")
-            return [[space[0], *(first + byte for byte in b"the")] for _ in requests]
+            spelt = (space[0], *(first + byte for byte in b"the"))
+            return [[Hypothesis(spelt, -1.0)] for _ in requests]
 
     engine = Spelling(subwords)
     assert translate(engine, [["a", "b"]]) == [["the", "the"]]
@@ -145,7 +156,7 @@ def test_batches_respect_the_budget_and_keep_the_order(
 ) -> None:
     engine = FakeEngine(subwords)
     expected = [[sentence.upper() for sentence in document] for document in documents]
-    assert translate(engine, documents, max_tokens=max_tokens) == expected
+    assert translate(engine, documents, decode=DecodeConfig(max_tokens=max_tokens)) == expected
     for call in engine.calls:
         assert len(call) == 1 or len(call) * max(r.size for r in call) <= max_tokens
 
@@ -205,6 +216,181 @@ def test_translations_that_reach_the_limit_are_counted(
         translate(engine, [["a", "b"], ["a"]])
     assert caplog.messages == [
         "1 of 3 translations reached the length limit (1.2 times the source plus 10 tokens)."
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(documents=st.lists(words, max_size=12), slots=st.integers(1, 5))
+def test_few_slots_change_the_order_of_work_and_nothing_else(
+    subwords: Subwords, documents: list[list[str]], slots: int
+) -> None:
+    engine = FakeEngine(subwords)
+    expected = [[sentence.upper() for sentence in document] for document in documents]
+    assert translate(engine, documents, decode=DecodeConfig(open_documents=slots)) == expected
+    assert all(len(call) <= slots for call in engine.calls)
+    free = FakeEngine(subwords)
+    translate(free, documents)
+    asked = [sorted(r.source + r.prefix for c in e.calls for r in c) for e in (engine, free)]
+    assert asked[0] == asked[1]
+
+
+def test_the_longest_waiting_document_takes_the_next_free_slot(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords)
+    documents = [["a"], ["b", "c"], ["d", "e", "f", "g"], ["h", "i", "j"]]
+    translate(engine, documents, decode=DecodeConfig(open_documents=2))
+    waves = ["".join(sorted(engine.current(r) for r in call)) for call in engine.calls]
+    assert waves == ["dh", "ei", "fj", "bg", "ac"]
+
+
+def test_documents_are_read_as_they_are_needed(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords)
+    read: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        for number in range(100):
+            read.append(number)
+            yield Task(Document(str(number), ("a", "b")))
+
+    rules = RequestRules(WindowConfig(), DecodeConfig(open_documents=2), subwords.special, 100)
+    written = 0
+    for _ in Wavefront(engine, subwords, rules).translate(tasks()):
+        written += 1
+        assert len(read) - written <= 8
+    assert written == 100
+
+
+def windows_of(engine: FakeEngine) -> list[tuple[list[str], list[str]]]:
+    """Source and target sentences of every request; the last of the target is still empty."""
+    return [
+        (engine.sentences(r.source[:-1]), engine.sentences(r.prefix[1:])[:-1])
+        for call in engine.calls
+        for r in call
+    ]
+
+
+def test_target_context_can_be_the_reference_or_nothing(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords)
+    gold = DecodeConfig(target_context="gold")
+    translate(engine, [["a", "b", "c"]], context=1, decode=gold, references=[["x", "y", "z"]])
+    assert windows_of(engine) == [(["a"], []), (["a", "b"], ["x"]), (["b", "c"], ["y"])]
+    engine = FakeEngine(subwords)
+    translate(engine, [["a", "b"]], decode=DecodeConfig(target_context="none"))
+    assert windows_of(engine) == [(["a"], []), (["a", "b"], [])]
+
+
+def test_gold_context_needs_references(subwords: Subwords) -> None:
+    decode = DecodeConfig(target_context="gold")
+    with pytest.raises(DataError, match=r"doc1: `decode\.target_context: gold` needs a reference"):
+        translate(FakeEngine(subwords), [["a"]], decode=decode)
+    with pytest.raises(DataError, match="needs a reference"):
+        translate(FakeEngine(subwords), [["a"]], decode=decode, references=[["x", "y"]])
+
+
+def test_source_context_can_be_left_out(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords)
+    translate(engine, [["a", "b"]], decode=DecodeConfig(source_context="none"))
+    assert windows_of(engine) == [(["a"], []), (["b"], ["A"])]
+
+
+def test_source_context_can_come_from_other_documents(subwords: Subwords) -> None:
+    documents = [["a", "b", "c", "d"], ["x", "y", "z"], ["u", "v"]]
+    found = []
+    for seed in (1, 1, 2):
+        engine = FakeEngine(subwords)
+        decode = DecodeConfig(source_context="random", context_seed=seed)
+        translate(engine, documents, context=2, decode=decode)
+        found.append(sorted(windows_of(engine)))
+        for source, target in windows_of(engine):
+            own = next(set(d) for d in documents if source[-1] in d)
+            # As many sentences as the right context would have, none of them of the document.
+            assert len(source) - 1 == len(target)
+            assert not own & {*source[:-1]}
+            assert {t.lower() for t in target} <= own
+    assert found[0] == found[1] != found[2]
+
+
+def test_random_context_does_not_depend_on_what_else_is_open(subwords: Subwords) -> None:
+    documents = [["a", "b", "c", "d"], ["x", "y", "z"], ["u", "v"]]
+    found = []
+    for slots in (1, 3):
+        engine = FakeEngine(subwords)
+        decode = DecodeConfig(source_context="random", open_documents=slots)
+        translate(engine, documents, decode=decode)
+        found.append(sorted(windows_of(engine)))
+    assert found[0] == found[1]
+
+
+def test_random_context_needs_another_document(subwords: Subwords) -> None:
+    decode = DecodeConfig(source_context="random")
+    with pytest.raises(DataError, match=r"needs at least two documents with sentences.*found 1"):
+        translate(FakeEngine(subwords), [["a", "b"], [""]], decode=decode)
+
+
+class WindowEngine(FakeEngine):
+    """Translate every sentence of the window; leave the first out where `forgets` says so."""
+
+    def __init__(self, subwords: Subwords, forgets: Callable[[list[str]], bool]) -> None:
+        super().__init__(subwords)
+        self.forgets = forgets
+
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        self.calls.append(list(requests))
+        found = []
+        for request in requests:
+            sentences = self.sentences(request.source[:-1])
+            said = sentences[1:] if self.forgets(sentences) else sentences
+            encoded = self.subwords.encode([text.upper() for text in said])
+            tokens = [i for ids in encoded for i in (*ids, self.subwords.special.sep)]
+            found.append([Hypothesis(tuple(tokens[:-1]), -1.0)])
+        return found
+
+
+def test_a_whole_window_is_translated_and_its_last_sentence_kept(subwords: Subwords) -> None:
+    engine = WindowEngine(subwords, lambda _: False)
+    decode = DecodeConfig(unit="window")
+    assert translate(engine, [["a", "", "b", "c"]], context=2, decode=decode) == [
+        ["A", "", "B", "C"]
+    ]
+    requests = [request for call in engine.calls for request in call]
+    assert all(request.prefix == (subwords.special.bos,) for request in requests)
+    assert [request.may_separate for request in requests] == [False, True, True]
+    lengths = [len(request.source) - 1 for request in requests]
+    assert [r.max_new for r in requests] == [int(1.2 * length) + 10 for length in lengths]
+
+
+def test_a_window_with_a_missing_sentence_is_asked_again_with_less_context(
+    subwords: Subwords, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = WindowEngine(subwords, lambda sentences: len(sentences) > 2)
+    with caplog.at_level(logging.WARNING):
+        translated = translate(engine, [["a", "b", "c", "d"]], decode=DecodeConfig(unit="window"))
+    assert translated == [["A", "B", "C", "D"]]
+    asked = ["".join(source) for source, _ in windows_of(engine)]
+    assert asked == ["a", "ab", "abc", "bc", "abcd", "bcd", "cd"]
+    assert caplog.messages == [
+        "3 answers had another number of sentences than their window; these sentences were "
+        "translated again with less context."
+    ]
+
+
+def test_a_model_that_never_counts_right_still_translates(subwords: Subwords) -> None:
+    engine = WindowEngine(subwords, lambda sentences: len(sentences) > 1)
+    decode = DecodeConfig(unit="window")
+    assert translate(engine, [["a", "b", "c"], ["d"]], decode=decode) == [["A", "B", "C"], ["D"]]
+
+
+def test_alternatives_keep_their_scores(subwords: Subwords) -> None:
+    class Two(FakeEngine):
+        def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+            best = super().search(requests)
+            return [[*one, Hypothesis(one[0].tokens * 2, -2.0)] for one in best]
+
+    rules = RequestRules(WindowConfig(), DecodeConfig(n_best=2), subwords.special, 100)
+    wavefront = Wavefront(Two(subwords), subwords, rules)
+    (found,) = wavefront.translate([Task(Document("d", ("a", "")))])
+    assert [[(one.text, one.score) for one in s] for s in found.alternatives] == [
+        [("A", -1.0), ("A A", -2.0)],
+        [("", 0.0)],
     ]
 
 

@@ -10,10 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iada.data.documents import Document
-from iada.errors import DataError
 from iada.evaluation.bleu import document_bleu, sentence_bleu
-from iada.evaluation.files import score_files
-from iada.evaluation.scores import evaluate
 
 
 def documents(*sentences: list[str]) -> list[Document]:
@@ -91,50 +88,3 @@ def test_ngrams_cross_sentences_in_document_bleu_only() -> None:
     text = documents(["a b c", "d e f"])
     assert document_bleu(text, text).score == pytest.approx(100)
     assert sentence_bleu(text, text).score == 0
-
-
-def test_scores_have_their_signatures() -> None:
-    scores = evaluate(HYPOTHESES, REFERENCES)
-    found = sentence_bleu(HYPOTHESES, REFERENCES)
-    assert scores["s_bleu"] == {"score": found.score, "signature": found.signature}
-    assert "d_bleu" in scores
-
-
-def test_another_number_of_documents_or_sentences_is_refused() -> None:
-    with pytest.raises(DataError, match="1 translated documents but 2 references"):
-        evaluate(HYPOTHESES[:1], REFERENCES)
-    shorter = [HYPOTHESES[0], Document("x", HYPOTHESES[1].sentences[:2])]
-    with pytest.raises(DataError, match="x has 2 sentences but 2 has 3"):
-        evaluate(shorter, REFERENCES)
-
-
-def test_the_reference_file_tells_where_documents_begin(tmp_path: Path) -> None:
-    hypothesis, reference = tmp_path / "h", tmp_path / "r"
-    reference.write_text("a b c d e\nf g h i j\n\nk l m n o\n", encoding="utf-8")
-    # The second sentence was translated by nothing, which parts no document.
-    hypothesis.write_text("a b c d e\n\n\nk l m n o\n", encoding="utf-8")
-    found = score_files(hypothesis, reference, boundaries="blank_line")
-    references = documents(["a b c d e", "f g h i j"], ["k l m n o"])
-    hypotheses = documents(["a b c d e", ""], ["k l m n o"])
-    assert found == evaluate(hypotheses, references)
-
-
-def test_text_where_the_reference_parts_documents_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "h").write_text("a\nb\n\n", encoding="utf-8")
-    (tmp_path / "r").write_text("a\n\nb\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"h:2: has text where the reference parts two documents"):
-        score_files(tmp_path / "h", tmp_path / "r", boundaries="blank_line")
-
-
-@pytest.mark.parametrize("text", ["", "\n"])
-def test_files_without_a_sentence_are_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "h").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match="The references hold no sentence"):
-        score_files(tmp_path / "h", tmp_path / "h", boundaries="blank_line")
-
-
-def test_files_with_another_number_of_lines_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "h").write_text("a\n", encoding="utf-8")
-    (tmp_path / "r").write_text("a\nb\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"h has 1 lines but .*r has 2"):
-        score_files(tmp_path / "h", tmp_path / "r", boundaries="none")

@@ -1,0 +1,98 @@
+"""Search with CTranslate2 on a model that `iada export` converted.
+
+It walks through a target prefix one token at a time, so it is the fastest where there is none.
+Limits of its own are given per call: requests that would need another limit than their batch are
+asked again, with those that have the same one.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+import torch
+
+from iada.config.decode import DecodeConfig
+from iada.data.subwords import BOS, MASK, PAD, SEP, Subwords
+from iada.decoding.requests import Hypothesis, Request
+
+
+class CTranslate2Engine:
+    """Search with `ctranslate2.Translator`."""
+
+    name = "ctranslate2"
+
+    def __init__(self, folder: Path, subwords: Subwords, config: DecodeConfig) -> None:
+        """Load a converted model.
+
+        Args:
+            folder: what `export_model` wrote.
+            subwords: the tokenizer of the model.
+            config: how to search.
+        """
+        self.subwords = subwords
+        self.config = config
+        self.pieces = subwords.pieces(range(len(subwords)))
+        self.ids = {piece: number for number, piece in enumerate(self.pieces)}
+        self.translator = ctranslate2.Translator(
+            str(folder),
+            device="cuda" if torch.cuda.is_available() else "cpu",
+            compute_type=config.precision,
+            intra_threads=torch.get_num_threads(),
+        )
+
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each request, best first."""
+        groups: dict[tuple[bool, int], list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            least = _steps(request, request.min_new) if request.min_new else 0
+            groups[request.may_separate, least].append(number)
+        found: list[list[Hypothesis]] = [[] for _ in requests]
+        for (_, least), numbers in groups.items():
+            most = [_steps(requests[i], requests[i].max_new) for i in numbers]
+            again: dict[int, list[int]] = defaultdict(list)
+            for number, hypotheses in self._search(requests, numbers, least, max(most)):
+                found[number] = hypotheses
+                longest = max(len(hypothesis.tokens) for hypothesis in hypotheses)
+                if longest > requests[number].max_new:
+                    again[_steps(requests[number], requests[number].max_new)].append(number)
+            for own, same in again.items():
+                found_again = self._search(requests, same, least, own)
+                for number, hypotheses in found_again:
+                    found[number] = hypotheses
+        return found
+
+    def _search(
+        self, requests: Sequence[Request], numbers: Sequence[int], least: int, most: int
+    ) -> list[tuple[int, list[Hypothesis]]]:
+        """Search for requests with the same rules; the limits count steps, the prefix included."""
+        chosen = [requests[i] for i in numbers]
+        forbidden = [PAD, BOS, MASK, *([] if chosen[0].may_separate else [SEP])]
+        results = self.translator.translate_batch(
+            [[self.pieces[i] for i in request.source] for request in chosen],
+            # The first token, `<s>`, is the decoder's start and no part of the prefix.
+            [[self.pieces[i] for i in request.prefix[1:]] for request in chosen],
+            beam_size=self.config.beam,
+            num_hypotheses=self.config.n_best,
+            length_penalty=self.config.length_penalty,
+            max_input_length=0,
+            max_decoding_length=max(most, 1),
+            min_decoding_length=least,
+            disable_unk=True,
+            suppress_sequences=[[token] for token in forbidden],
+            return_scores=True,
+        )
+        found = []
+        for number, request, result in zip(numbers, chosen, results, strict=True):
+            said = len(request.prefix) - 1
+            hypotheses = [
+                Hypothesis(tuple(self.ids[piece] for piece in pieces[said:]), score)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            found.append((number, hypotheses))
+        return found
+
+
+def _steps(request: Request, new: int) -> int:
+    """Return the number of decoding steps after which so many new tokens have been said."""
+    return len(request.prefix) - 1 + new

@@ -1,0 +1,230 @@
+"""The decoder of a stock Marian model, written for beams that share what they have in common.
+
+The keys and values of a row lie in slots: first those of its prefix, then one per beam and step.
+A table says which slots each beam sees, so beams that part and die copy nothing. All beams of a
+row are the queries of one attention over its slots, and over its source, which are kept once per
+row. Slots that no beam sees any more are removed from time to time.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+
+@dataclass
+class LayerMemory:
+    """What one decoder layer remembers of every row."""
+
+    keys: Tensor
+    """(rows, heads, slots, head size); only the first `Memory.used` slots are filled."""
+    values: Tensor
+    """Like `keys`."""
+    source_keys: Tensor
+    """(rows, heads, source length, head size)"""
+    source_values: Tensor
+    """Like `source_keys`."""
+
+
+@dataclass
+class Memory:
+    """What the decoder remembers of every row."""
+
+    layers: list[LayerMemory]
+    sees: Tensor
+    """(rows, beams, slots) bool: which slots each beam attends to."""
+    sees_source: Tensor
+    """(rows, 1, 1, source length) bool"""
+    positions: Tensor
+    """(rows,) position of the next token."""
+    used: int
+    """Number of slots in use."""
+
+    def follow(self, parents: Tensor) -> None:
+        """Let each beam see what its parent sees; parents are (rows, beams)."""
+        self.sees = self.sees.gather(1, parents[:, :, None].expand(-1, -1, self.sees.shape[2]))
+
+    def keep_rows(self, rows: Tensor) -> None:
+        """Forget all rows but those with the given numbers."""
+        for layer in self.layers:
+            layer.keys = layer.keys[rows]
+            layer.values = layer.values[rows]
+            layer.source_keys = layer.source_keys[rows]
+            layer.source_values = layer.source_values[rows]
+        self.sees = self.sees[rows]
+        self.sees_source = self.sees_source[rows]
+        self.positions = self.positions[rows]
+
+    def live_slots(self) -> tuple[Tensor, int]:
+        """Return (rows, used) bool, whether any beam sees a slot, and the most of any row."""
+        alive = self.sees[:, :, : self.used].any(dim=1)
+        return alive, int(alive.sum(dim=1).max())
+
+    def forget_dead_slots(self, alive: Tensor, count: int) -> None:
+        """Keep the slots that are alive, in their order; see `live_slots`."""
+        # A stable sort puts the living first and keeps their order.
+        order = alive.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
+        for layer in self.layers:
+            layer.keys = self._moved(layer.keys, order)
+            layer.values = self._moved(layer.values, order)
+        seen = torch.zeros_like(self.sees)
+        beams = self.sees.shape[1]
+        seen[:, :, :count] = self.sees.gather(2, order[:, None].expand(-1, beams, -1))
+        self.sees = seen
+        self.used = count
+
+    def reserve(self, slots: int) -> None:
+        """Make room for so many slots after those in use."""
+        missing = self.used + slots - self.sees.shape[2]
+        if missing <= 0:
+            return
+        self.sees = nn.functional.pad(self.sees, (0, missing))
+        for layer in self.layers:
+            layer.keys = nn.functional.pad(layer.keys, (0, 0, 0, missing))
+            layer.values = nn.functional.pad(layer.values, (0, 0, 0, missing))
+
+    def _moved(self, states: Tensor, order: Tensor) -> Tensor:
+        rows, heads, _, size = states.shape
+        moved = torch.empty_like(states)
+        index = order[:, None, :, None].expand(rows, heads, -1, size)
+        moved[:, :, : order.shape[1]] = states.gather(2, index)
+        return moved
+
+
+class MarianSearchModel:
+    """The parts of a `MarianMTModel` that a search needs.
+
+    Linear layers are called as modules, so they may have been replaced by quantised ones.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.encoder = model.model.encoder
+        self.decoder = model.model.decoder
+        self.projection = model.lm_head
+        bias: Tensor = model.final_logits_bias
+        self.logits_bias = bias if bool(bias.any()) else None
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return float32 logits; (rows, dim) in, (rows, vocabulary) out."""
+        logits: Tensor = self.projection(hidden)
+        return (logits if self.logits_bias is None else logits + self.logits_bias).float()
+
+    def begin(
+        self, source: Tensor, source_mask: Tensor, prefix: Tensor, prefix_lengths: Tensor
+    ) -> tuple[Tensor, Memory]:
+        """Read sources and target prefixes, each in one pass.
+
+        Args:
+            source: (rows, source length) ids, padded on the right.
+            source_mask: like `source`, bool.
+            prefix: (rows, prefix length) ids, padded on the right.
+            prefix_lengths: (rows,).
+
+        Returns:
+            The hidden state after each prefix (rows, dim), and the memory with one beam per row.
+        """
+        mask = None if bool(source_mask.all()) else source_mask.long()
+        encoded = self.encoder(input_ids=source, attention_mask=mask).last_hidden_state
+        sees_source = source_mask[:, None, None, :]
+        length = prefix.shape[1]
+        hidden = self._embed(prefix, torch.arange(length, device=prefix.device)[None])
+        last = prefix_lengths - 1
+        memories = []
+        for layer in self.decoder.layers:
+            memory = LayerMemory(
+                keys=_heads(layer.self_attn, layer.self_attn.k_proj(hidden)),
+                values=_heads(layer.self_attn, layer.self_attn.v_proj(hidden)),
+                source_keys=_heads(layer.encoder_attn, layer.encoder_attn.k_proj(encoded)),
+                source_values=_heads(layer.encoder_attn, layer.encoder_attn.v_proj(encoded)),
+            )
+            memories.append(memory)
+            mask = None
+            if layer is self.decoder.layers[-1]:
+                # Nothing reads the other positions of the last layer.
+                hidden = hidden[torch.arange(len(last), device=last.device), last][:, None]
+                mask = (torch.arange(length, device=last.device) <= last[:, None])[:, None, None]
+            hidden = _layer(layer, hidden, memory, mask, sees_source, is_causal=mask is None)
+        sees = torch.arange(length, device=last.device) <= last[:, None]
+        return hidden[:, -1], Memory(memories, sees[:, None], sees_source, prefix_lengths, length)
+
+    def step(self, tokens: Tensor, memory: Memory) -> Tensor:
+        """Read the next token of every beam and remember it.
+
+        Args:
+            tokens: (rows, beams) ids.
+            memory: of the tokens before; each beam gets one slot more.
+
+        Returns:
+            Hidden states, (rows, beams, dim).
+        """
+        beams = tokens.shape[1]
+        memory.reserve(beams)
+        first, stop = memory.used, memory.used + beams
+        memory.used = stop
+        memory.sees[:, :, first:stop] = torch.eye(beams, dtype=torch.bool, device=tokens.device)
+        sees = memory.sees[:, None, :, :stop]
+        hidden = self._embed(tokens, memory.positions[:, None])
+        for layer, layer_memory in zip(self.decoder.layers, memory.layers, strict=True):
+            attention = layer.self_attn
+            layer_memory.keys[:, :, first:stop] = _heads(attention, attention.k_proj(hidden))
+            layer_memory.values[:, :, first:stop] = _heads(attention, attention.v_proj(hidden))
+            filled = LayerMemory(
+                layer_memory.keys[:, :, :stop],
+                layer_memory.values[:, :, :stop],
+                layer_memory.source_keys,
+                layer_memory.source_values,
+            )
+            hidden = _layer(layer, hidden, filled, sees, memory.sees_source)
+        memory.positions = memory.positions + 1
+        return hidden
+
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        embedded = self.decoder.embed_tokens(ids) * self.decoder.embed_scale
+        result: Tensor = embedded + self.decoder.embed_positions.weight[positions]
+        return result
+
+
+def _layer(
+    layer: Any,
+    hidden: Tensor,
+    memory: LayerMemory,
+    sees: Tensor | None,
+    sees_source: Tensor,
+    *,
+    is_causal: bool = False,
+) -> Tensor:
+    """Run one post-norm decoder layer on (rows, queries, dim)."""
+    attention = layer.self_attn
+    attended = _attend(attention, hidden, memory.keys, memory.values, sees, is_causal)
+    hidden = layer.self_attn_layer_norm(hidden + attended)
+    attended = _attend(
+        layer.encoder_attn, hidden, memory.source_keys, memory.source_values, sees_source, False
+    )
+    hidden = layer.encoder_attn_layer_norm(hidden + attended)
+    inner = layer.fc2(layer.activation_fn(layer.fc1(hidden)))
+    result: Tensor = layer.final_layer_norm(hidden + inner)
+    return result
+
+
+def _attend(
+    attention: Any,
+    hidden: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    sees: Tensor | None,
+    is_causal: bool,
+) -> Tensor:
+    query = _heads(attention, attention.q_proj(hidden))
+    attended = scaled_dot_product_attention(
+        query, keys, values, attn_mask=sees, is_causal=is_causal, scale=attention.scaling
+    )
+    result: Tensor = attention.out_proj(attended.transpose(1, 2).flatten(2))
+    return result
+
+
+def _heads(attention: Any, states: Tensor) -> Tensor:
+    """Part the heads: (rows, length, dim) to (rows, heads, length, head size)."""
+    rows, length, _ = states.shape
+    return states.view(rows, length, attention.num_heads, attention.head_dim).transpose(1, 2)
