@@ -117,7 +117,9 @@ class _Fused(torch.autograd.Function):
             Wanted(tuple(for_states), for_weight, for_bias),
             chunk_rows=settings.chunk_rows,
         )
-        ctx.save_for_backward(formed.weight, formed.bias, *formed.states)
+        # Neither inputs nor outputs, so they need not be saved in autograd's own way, which would
+        # forbid to give them away.
+        ctx.ready = (formed.weight, formed.bias, *formed.states)
         ctx.types = [None if i is None else i.dtype for i in (weight, bias, *states)]
         ctx.mark_non_differentiable(formed.sums)
         return _weighted(terms, formed.sums), formed.sums
@@ -125,8 +127,18 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        ready = zip(ctx.saved_tensors, ctx.types, strict=True)
-        scaled = (None if g is None else (g * outer).to(dtype) for g, dtype in ready)
+        if ctx.ready is None:
+            raise RuntimeError(
+                "The gradients of the fused losses were given away by an earlier backward pass. "
+                "Call that one with `retain_graph=True`."
+            )
+        ready = tuple(zip(ctx.ready, ctx.types, strict=True))
+        if torch._C._autograd._get_current_graph_task_keep_graph():
+            scaled = (None if g is None else (g * outer).to(dtype) for g, dtype in ready)
+        else:
+            # Memory is at its peak now: scale in place, and let go.
+            ctx.ready = None
+            scaled = (None if g is None else g.mul_(outer).to(dtype) for g, dtype in ready)
         return (None, None, *scaled)
 
 

@@ -216,12 +216,13 @@ def test_fused_and_plain_losses_give_the_same_update(
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("normalize", ["standard", "none"])
 def test_fused_and_plain_importance_are_equal(
-    smoothing: float, tiny_model: Build, batch: Batch
+    smoothing: float, normalize: Any, tiny_model: Build, batch: Batch
 ) -> None:
     found = []
     for computation in ("fused", "plain"):
-        config = AugmentConfig(alpha=1.0, gnorm_smoothing=smoothing)
+        config = AugmentConfig(alpha=1.0, gnorm_smoothing=smoothing, normalize=normalize)
         objective = _objective(tiny_model(dropout=False), config, computation=computation)
         view = objective.observer.forward(batch, project=computation == "plain")
         assert len(view.logits) == (0 if computation == "fused" else len(view.positions))

@@ -139,6 +139,8 @@ def test_the_outer_gradient_scales_and_the_graph_can_be_walked_twice() -> None:
     thrice = torch.autograd.grad(3 * total, states)
     for one, three in zip(once, thrice, strict=True):
         torch.testing.assert_close(three, 3 * one)
+    with pytest.raises(RuntimeError, match="Call that one with `retain_graph=True`"):
+        torch.autograd.grad(total, states)
 
 
 def test_improbable_labels_have_a_finite_loss() -> None:
@@ -315,11 +317,34 @@ def test_autocast_multiplies_in_bf16_and_adds_up_in_float32() -> None:
         rounded = fused_losses(projection, states, labels, BOTH, chunk_rows=6)
     assert rounded.total.dtype == torch.float32
     assert 0 < abs(rounded.total.item() / exact.total.item() - 1) < 1e-2
+    assert rounded.agreement is not None
+    # Only the products are rounded: from the same logits the rest is exact.
+    weight = projection.weight.bfloat16()
+    logits = [(s.bfloat16() @ weight.T).float() + projection.bias() for s in states]
+    reference = plain_losses(logits, labels, BOTH)
+    torch.testing.assert_close(rounded.total, reference.total, rtol=1e-5, atol=0)
+    torch.testing.assert_close(rounded.agreement, reference.agreement, rtol=1e-5, atol=0)
     for near, true in zip(
         _gradients(rounded, projection, states), _gradients(exact, projection, states), strict=True
     ):
         assert near.dtype == torch.float32
         assert 0 < (near - true).norm() / true.norm() < 2e-2
+
+
+def test_autocast_does_not_reach_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[bool] = []
+    chunk_sums = chunks.chunk_sums
+
+    def watch(*arguments: Any, **settings: Any) -> Tensor:
+        inside.append(torch.is_autocast_enabled("cpu"))
+        return chunk_sums(*arguments, **settings)
+
+    monkeypatch.setattr(chunks, "chunk_sums", watch)
+    projection, states, labels = _setting(dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        fused_losses(projection, states, labels, BOTH)
+        nll_gradient(projection, states[0], labels)
+    assert inside == [False, False]
 
 
 def test_a_model_in_bf16_has_its_sums_in_float32() -> None:

@@ -1,0 +1,128 @@
+"""A process that makes training steps of this package, or of stock Transformers; see `protocol`."""
+
+import itertools
+import json
+import sys
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from protocol import serve
+from transformers import MarianMTModel
+from transformers.trainer_pt_utils import LabelSmoother
+from workload import FIRST_ORDINARY_ID, Shape, synthetic_ids, synthetic_labels
+
+from iada.augment.perturbation import Replace
+from iada.config.augment import AugmentConfig
+from iada.config.methods import augmentation
+from iada.config.model import ModelConfig
+from iada.data.collate import Batch
+from iada.data.roles import Role
+from iada.data.subwords import SpecialIds
+from iada.models.build import build_model
+from iada.objective.augmented import AugmentedObjective
+from iada.training.memory import keep_freed_memory
+
+SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
+SMOOTHING = 0.1
+
+
+def main(request: dict[str, Any]) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    shape = Shape(**request["shape"])
+    model = stock_model(shape)
+    if request["system"] == "iada":
+        keep_freed_memory()
+        serve(iada_step(model, shape, request))
+    else:
+        serve(stock_step(model, shape, smoothed=request["system"] == "hf smoothed"))
+
+
+def stock_model(shape: Shape) -> MarianMTModel:
+    config = ModelConfig(
+        dim=shape.dim,
+        feed_forward=shape.feed_forward,
+        heads=shape.heads,
+        encoder_layers=shape.layers,
+        decoder_layers=shape.layers,
+        dropout=shape.dropout,
+        max_positions=max(512, shape.length),
+    )
+    model = build_model(config, vocabulary_size=shape.vocabulary, special=SPECIAL)
+    return cast(MarianMTModel, model.train())
+
+
+def stock_step(model: MarianMTModel, shape: Shape, *, smoothed: bool) -> Callable[[], None]:
+    """Train as the library does by default: its own loss, or its Trainer's label smoother."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    smoother = LabelSmoother(epsilon=SMOOTHING)
+    ids, decoder_ids = synthetic_ids(shape, 1), synthetic_ids(shape, 2)
+    mask, labels = torch.ones_like(ids), synthetic_labels(shape, "all")
+
+    def step() -> None:
+        inputs = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": decoder_ids}
+        if smoothed:
+            loss = smoother(model(**inputs), labels)
+        else:
+            loss = model(**inputs, labels=labels).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def iada_step(model: MarianMTModel, shape: Shape, request: dict[str, Any]) -> Callable[[], None]:
+    """Train as `IadaTrainer` does, without its book-keeping."""
+    objective, make_batch = objective_and_batch(model, shape, request)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        losses = objective(make_batch())
+        (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def objective_and_batch(
+    model: MarianMTModel, shape: Shape, request: dict[str, Any]
+) -> tuple[AugmentedObjective, Callable[[], Batch]]:
+    """Return the objective and a function that makes batches of ever new noise."""
+    measure = request["measure"]
+    config = augmentation("doc2doc")
+    if measure != "none":
+        config = AugmentConfig(
+            measure=measure, importance_pass=request.get("importance_pass", "reuse")
+        )
+    objective = AugmentedObjective(
+        model,
+        config,
+        replacement=Replace(shape.vocabulary, range(FIRST_ORDINARY_ID)),
+        label_smoothing=SMOOTHING,
+        computation=request.get("computation", "fused"),
+    )
+    ids, decoder_ids = synthetic_ids(shape, 1), synthetic_ids(shape, 2)
+    roles = torch.full(ids.shape, Role.CONTEXT, dtype=torch.int8)
+    roles[:, shape.length - shape.current :] = Role.CURRENT
+    labels = synthetic_labels(shape, request.get("loss_on", "all"))
+    updates = itertools.count()
+
+    def make_batch() -> Batch:
+        return {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "decoder_input_ids": decoder_ids,
+            "labels": labels,
+            "source_roles": roles,
+            "target_roles": roles,
+            "noise_key": (0, next(updates)),
+        }
+
+    return objective, make_batch
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,164 @@
+"""Time and memory of a training step: stock Hugging Face Marian against this package.
+
+    python benchmarks/step.py [--shapes base small] [--rounds 7]
+
+One thread, float32, dropout 0.3, Adam update included. The reference is `MarianMTModel` with its
+own loss (`labels=`) and PyTorch's default AdamW. Every variant runs in a process of its own and
+takes turns with the reference; ratios are medians over rounds. Utilisation is the share of the
+speed of a 2048-cubed matrix product in the same process, counting only the products that the
+variant's mathematics needs: three forward passes' worth for each view that is learned from, and
+two more for the gradient of GNorm (its own backward pass at the activations, and, where it is not
+reused, its forward pass).
+"""
+
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from measuring import RESULTS, Compared, Worker, alternate, draw_bars, save, table
+from workload import SHAPES, Shape
+
+from iada.cli.parsing import parse_dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A way to train."""
+
+    system: str = "iada"
+    measure: str = "none"
+    importance_pass: str = "reuse"
+    computation: str = "fused"
+    loss_on: str = "all"
+
+    def operations(self, shape: Shape) -> float:
+        """Operations in matrix products of one step."""
+        views = {"none": 1}.get(self.measure, 2)
+        passes = 3.0 * views
+        if self.measure == "gnorm":
+            passes += 1
+        if self.measure in ("tnorm", "gnorm") and self.importance_pass == "separate":
+            passes += 1
+        return passes * shape.forward_operations(self.loss_on)
+
+
+VARIANTS = {
+    "HF, label smoother": Variant(system="hf smoothed"),
+    "plain training": Variant(),
+    "plain training, plain losses": Variant(computation="plain"),
+    "plain training, current": Variant(loss_on="current"),
+    "TNorm": Variant(measure="tnorm"),
+    "TNorm, plain losses": Variant(measure="tnorm", computation="plain"),
+    "TNorm, separate": Variant(measure="tnorm", importance_pass="separate"),
+    "TNorm, current": Variant(measure="tnorm", loss_on="current"),
+    "GNorm": Variant(measure="gnorm"),
+    "GNorm, plain losses": Variant(measure="gnorm", computation="plain"),
+    "GNorm, separate": Variant(measure="gnorm", importance_pass="separate"),
+    "GNorm, current": Variant(measure="gnorm", loss_on="current"),
+}
+REFERENCE = Variant(system="hf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What to measure."""
+
+    shapes: tuple[str, ...] = ("base", "small", "base 4000+4000")
+    """Names of shapes: see `workload.SHAPES`."""
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    """Names of variants."""
+    rounds: int = 7
+    """Steps of each variant."""
+    output: Path = RESULTS
+    """Folder of the numbers and the plot."""
+
+
+def main(options: Options) -> None:
+    results = {name: measure(SHAPES[name], options) for name in options.shapes}
+    save(
+        "step",
+        {
+            "rounds": options.rounds,
+            "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
+            "results": {
+                shape: {name: asdict(result) for name, result in rows.items()}
+                for shape, rows in results.items()
+            },
+        },
+        options.output,
+    )
+    draw_bars(
+        {
+            f"{shape}: {title}": {
+                name: value
+                for name, row in rows.items()
+                if (value := getattr(row, field)) is not None
+            }
+            for shape, rows in results.items()
+            for title, field in (("time", "ratio"), ("peak memory", "memory_ratio"))
+        },
+        options.output / "step.svg",
+        unit="times stock Hugging Face",
+        line=1.0,
+    )
+    for shape, rows in results.items():
+        print(f"\n{shape}\n{_table(rows)}")
+
+
+def measure(shape: Shape, options: Options) -> dict[str, Compared]:
+    """Measure all variants on a shape; the reference first."""
+    found: dict[str, Compared] = {}
+    tokens = 2 * shape.windows * shape.length
+    with Worker("ours.py", _request(REFERENCE, shape)) as reference:
+        for name in options.variants:
+            variant = VARIANTS[name]
+            with Worker("ours.py", _request(variant, shape)) as other:
+                found[name] = alternate(
+                    reference,
+                    other,
+                    rounds=options.rounds,
+                    operations=variant.operations(shape),
+                    tokens=tokens,
+                )
+            row = found[name]
+            print(f"{name}: {row.ratio:.2f} times, {row.peak_megabytes:.0f} MB", file=sys.stderr)
+        with Worker("ours.py", _request(REFERENCE, shape)) as other:
+            stock = alternate(
+                reference,
+                other,
+                rounds=options.rounds,
+                operations=REFERENCE.operations(shape),
+                tokens=tokens,
+            )
+    rows = {"stock Hugging Face": stock} | found
+    return {
+        name: replace(row, memory_ratio=row.peak_megabytes / stock.peak_megabytes)
+        for name, row in rows.items()
+    }
+
+
+def _request(variant: Variant, shape: Shape) -> dict[str, Any]:
+    return asdict(variant) | {"shape": asdict(shape)}
+
+
+def _table(rows: dict[str, Compared]) -> str:
+    header = ("", "s", "ratio", "CPU ratio", "utilisation", "tokens/s", "peak MB", "ratio")
+    lines = [
+        (
+            name,
+            f"{row.seconds:.2f}",
+            f"{row.ratio:.2f}",
+            f"{row.cpu_ratio:.2f}",
+            f"{row.utilisation:.2f}",
+            f"{row.tokens_per_second:.0f}",
+            f"{row.peak_megabytes:.0f}",
+            f"{row.memory_ratio:.2f}",
+        )
+        for name, row in rows.items()
+    ]
+    return table([header, *lines])
+
+
+if __name__ == "__main__":
+    main(parse_dataclass(Options, sys.argv[1:], program="benchmarks/step.py"))

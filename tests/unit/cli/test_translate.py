@@ -1,0 +1,118 @@
+"""`iada translate`: flags become settings, and the input's form that of the output."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from iada.cli.translate import TranslateCommand, parse, run
+from iada.errors import ConfigError, DataError
+
+
+@pytest.fixture
+def folder(trained_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained_run, tmp_path / "run")
+
+
+def details(output: Path) -> dict[str, object]:
+    found = json.loads(output.with_name(f"{output.name}.json").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_flags_are_parsed() -> None:
+    command = parse(["r", "--engine", "prefill", "--precision", "int8", "--n_best", "3"])
+    assert command == TranslateCommand(run=Path("r"), engine="prefill", precision="int8", n_best=3)
+
+
+@pytest.mark.parametrize(
+    ("flags", "engine"),
+    [([], "prefill"), (["--engine", "huggingface"], "huggingface"), (["--beam", "1"], "prefill")],
+)
+def test_flags_win_over_the_run(folder: Path, flags: list[str], engine: str) -> None:
+    output = run(parse([str(folder), *flags]))
+    assert output == folder / "translations" / "test.de"
+    assert details(output)["engine"] == engine
+    assert details(output)["beam"] == (1 if "--beam" in flags else 5)
+
+
+def test_engines_write_the_same_file(folder: Path) -> None:
+    written = [
+        run(parse([str(folder), "--engine", name, "--output", str(folder / name)])).read_text(
+            "utf-8"
+        )
+        for name in ("prefill", "huggingface")
+    ]
+    lines = list(zip(*(text.split("\n") for text in written), strict=True))
+    assert sum(left == right for left, right in lines) >= 0.99 * len(lines)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--target_context", "gold"],
+        ["--target_context", "none"],
+        ["--source_context", "random"],
+        ["--source_context", "none"],
+        ["--unit", "window"],
+        ["--precision", "int8"],
+    ],
+    ids=" ".join,
+)
+def test_every_mode_translates_every_line(
+    folder: Path, mini_corpus: Path, flags: list[str]
+) -> None:
+    output = run(parse([str(folder), "--beam", "2", *flags]))
+    source = (mini_corpus / "test.en").read_text(encoding="utf-8").split("\n")
+    translated = output.read_text(encoding="utf-8").split("\n")
+    assert len(translated) == len(source)
+    assert [line == "" for line in source] == [
+        line == "" and given == "" for line, given in zip(translated, source, strict=True)
+    ]
+
+
+def test_all_translations_are_written(folder: Path) -> None:
+    output = run(parse([str(folder), "--n_best", "2"]))
+    best = [line for line in output.read_text(encoding="utf-8").split("\n") if line]
+    lines = output.with_name("test.de.nbest.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line)["hypotheses"] for line in lines]
+    assert all(len(hypotheses) == 2 for hypotheses in entries)
+    assert [hypotheses[0]["text"] for hypotheses in entries if hypotheses[0]["text"]] == best
+    assert all(one["score"] >= two["score"] for one, two in entries)
+
+
+def test_a_table_comes_back_as_a_table(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.tsv"
+    source.write_text("document\ten\n1\tGood morning .\n2\tYes .\n", encoding="utf-8")
+    output = run(parse([str(folder), "--input", str(source)]))
+    assert output == folder / "translations" / "in.tsv"
+    header, *rows = output.read_text(encoding="utf-8").splitlines()
+    assert header == "document\ten\tde"
+    assert [row.split("\t")[:2] for row in rows] == [["1", "Good morning ."], ["2", "Yes ."]]
+
+
+def test_a_dry_run_counts_any_form(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"source": ["a", "b"]}\n{"source": ["c"]}\n', encoding="utf-8")
+    run(parse([str(folder), "--input", str(source), "--dry_run"]))
+    assert "in.jsonl: 2 lines, 2 documents" in capsys.readouterr().out
+    assert not (folder / "translations").exists()
+
+
+def test_references_without_an_input_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="`--references` describes a given input"):
+        run(parse([str(folder), "--references", "x"]))
+
+
+def test_gold_context_without_references_is_refused(folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("Good morning .\n", encoding="utf-8")
+    arguments = [str(folder), "--input", str(source), "--target_context", "gold"]
+    with pytest.raises(DataError, match="needs a reference"):
+        run(parse(arguments))
+    reference = tmp_path / "ref.txt"
+    reference.write_text("Guten Morgen .\n", encoding="utf-8")
+    assert run(parse([*arguments, "--references", str(reference)])).is_file()
