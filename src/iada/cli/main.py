@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prepare": ("iada.cli.prepare", "check a corpus, learn its encoding, store its tokens"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),
-    "evaluate": ("iada.cli.evaluate", "score translations: s-BLEU and d-BLEU"),
+    "evaluate": ("iada.cli.evaluate", "score translations: BLEU, chrF, COMET, significance"),
     "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),

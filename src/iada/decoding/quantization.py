@@ -50,7 +50,8 @@ class Int8Linear(nn.Module):
             (..., outputs)
         """
         rows = inputs.reshape(-1, inputs.shape[-1])
-        low, high = rows.aminmax(dim=1, keepdim=True)
+        # Two calls: `aminmax` along a dimension is an order of magnitude slower.
+        low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
         step = (high - low).clamp_(min=1e-30).div_(_INPUT_LEVELS)
         integers = (rows - low).div_(step).add_(0.5).to(torch.uint8)
         sums = torch.ops.onednn.qlinear_pointwise(
