@@ -1,8 +1,10 @@
 """Search with CTranslate2 on a model that `iada export` converted.
 
-It walks through a target prefix one token at a time, so it is the fastest where there is none.
-Limits of its own are given per call: requests that would need another limit than their batch are
-asked again, with those that have the same one.
+It walks through a target prefix one token at a time, so it is the fastest where there is none. It
+divides scores by the length of prefix and translation together; here they are divided by the
+length of the translation alone, and hypotheses are put in that order. Limits are given per call:
+requests that would need another limit than their batch are asked again, with those that have the
+same one.
 """
 
 from collections import defaultdict
@@ -73,7 +75,7 @@ class CTranslate2Engine:
             # The first token, `<s>`, is the decoder's start and no part of the prefix.
             [[self.pieces[i] for i in request.prefix[1:]] for request in chosen],
             beam_size=self.config.beam,
-            num_hypotheses=self.config.n_best,
+            num_hypotheses=self.config.beam,
             length_penalty=self.config.length_penalty,
             max_input_length=0,
             max_decoding_length=max(most, 1),
@@ -86,11 +88,22 @@ class CTranslate2Engine:
         for number, request, result in zip(numbers, chosen, results, strict=True):
             said = len(request.prefix) - 1
             hypotheses = [
-                Hypothesis(tuple(self.ids[piece] for piece in pieces[said:]), score)
+                self._hypothesis(pieces, score, said=said, most=most)
                 for pieces, score in zip(result.hypotheses, result.scores, strict=True)
             ]
+            hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
+            hypotheses = hypotheses[: self.config.n_best]
             found.append((number, hypotheses))
         return found
+
+    def _hypothesis(
+        self, pieces: Sequence[str], score: float, *, said: int, most: int
+    ) -> Hypothesis:
+        """Leave the prefix out of tokens and score; a hypothesis that was cut has no `</s>`."""
+        end = len(pieces) < most
+        ratio = (len(pieces) + end) / max(len(pieces) - said + end, 1)
+        tokens = tuple(self.ids[piece] for piece in pieces[said:])
+        return Hypothesis(tokens, score * ratio**self.config.length_penalty)
 
 
 def _steps(request: Request, new: int) -> int:

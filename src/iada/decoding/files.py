@@ -152,6 +152,8 @@ def _translate(
     ]
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
+    # Before anything is written: an over-long sentence is refused without a trace.
+    total = translator.check(documents)
     output.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
     journal_file = output.with_name(f"{output.name}.journal")
@@ -159,7 +161,7 @@ def _translate(
     with ExitStack() as stack:
         stack.callback(journal.close)
         writer = stack.enter_context(_Writer(output, translator.decode.n_best > 1))
-        translations = translator.stream(documents, journal)
+        translations = translator.stream(documents, journal, total)
         for piece in pieces():
             writer.write(piece, None if piece.document is None else next(translations))
         # The stream ends after its last document, with its warnings.

@@ -104,22 +104,30 @@ class DocumentTranslator:
             tasks = [Task(d, r) for d, r in zip(documents, references, strict=True)]
         return [translated.document for translated in self.stream(tasks)]
 
-    def stream(self, tasks: Iterable[Task], engine: Engine | None = None) -> Iterator[Translated]:
-        """Yield translations in the order of the documents, which are read as they are needed.
-
-        Args:
-            tasks: the documents. They are gone through twice: once to check them all, so that
-                nothing is translated in vain, and once to translate.
-            engine: what searches in place of the translator's own engine.
-        """
-        rules = RequestRules(
-            self.windows, self.decode, self.subwords.special, max_positions(self.model)
-        )
+    def check(self, tasks: Iterable[Task]) -> int:
+        """Refuse documents that the model cannot take; return their number of sentences."""
         total = 0
         for task in tasks:
             source = self.subwords.encode(task.document.sentences, "source")
             check_lengths(task.document, source, self.windows.max_length)
             total += len(source)
+        return total
+
+    def stream(
+        self, tasks: Iterable[Task], engine: Engine | None = None, total: int | None = None
+    ) -> Iterator[Translated]:
+        """Yield translations in the order of the documents, which are read as they are needed.
+
+        Args:
+            tasks: the documents, to be gone through more than once.
+            engine: what searches in place of the translator's own engine.
+            total: what `check` said of them; without it they are checked first, so that nothing is
+                translated in vain.
+        """
+        total = self.check(tasks) if total is None else total
+        rules = RequestRules(
+            self.windows, self.decode, self.subwords.special, max_positions(self.model)
+        )
         sample = None
         if self.decode.source_context == "random":
             seed = self.decode.context_seed

@@ -109,14 +109,35 @@ def _with_bias(translator: DocumentTranslator, token: int, bias: float) -> Any:
     return model
 
 
-def test_several_hypotheses_come_best_first(
-    translator: DocumentTranslator, exported: Path, requests: list[Request]
+@pytest.mark.parametrize("length_penalty", [0.6, 1.0, 1.5])
+def test_the_prefix_does_not_count_in_the_score(
+    translator: DocumentTranslator,
+    exported: Path,
+    requests: list[Request],
+    length_penalty: float,
 ) -> None:
-    config = DecodeConfig(beam=4, n_best=3)
-    for found in CTranslate2Engine(exported, translator.subwords, config).search(requests[:5]):
+    config = DecodeConfig(beam=5, length_penalty=length_penalty, n_best=5)
+    engine = CTranslate2Engine(exported, translator.subwords, config)
+    eos = translator.subwords.special.eos
+    compared = 0
+    for request, found in zip(requests[:12], engine.search(requests[:12]), strict=True):
         scores = [hypothesis.score for hypothesis in found]
-        assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
+        for hypothesis in found:
+            said = (*hypothesis.tokens, eos)
+            if len(said) > request.max_new:
+                continue
+            with torch.inference_mode():
+                logits = translator.model(
+                    input_ids=torch.tensor([request.source]),
+                    decoder_input_ids=torch.tensor([request.prefix + hypothesis.tokens]),
+                ).logits[0, len(request.prefix) - 1 :]
+            total = logits.log_softmax(dim=1).gather(1, torch.tensor(said)[:, None]).sum()
+            # It leaves forbidden tokens out of the probabilities, which are small here.
+            expected = float(total) / len(said) ** length_penalty
+            assert hypothesis.score == pytest.approx(expected, rel=0.01)
+            compared += 1
+    assert compared > 20
 
 
 def test_long_inputs_are_not_cut(translator: DocumentTranslator, exported: Path) -> None:

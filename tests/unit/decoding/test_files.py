@@ -42,7 +42,10 @@ class Shouting:
         self.seen: list[tuple[str, ...]] = []
         self.references: list[Document | None] = []
 
-    def stream(self, tasks: Iterable[Task], engine: object) -> Iterator[Translated]:
+    def check(self, tasks: Iterable[Task]) -> int:
+        return sum(len(task.document) for task in tasks)
+
+    def stream(self, tasks: Iterable[Task], engine: object, total: int) -> Iterator[Translated]:
         for task in tasks:
             sentences = task.document.sentences
             self.seen.append(sentences)
