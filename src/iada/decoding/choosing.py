@@ -74,7 +74,7 @@ def _check_prefill(model: Any, decode: DecodeConfig) -> None:
 def _ctranslate2(
     model: Any, subwords: Subwords, decode: DecodeConfig, exported: Path | None
 ) -> Engine:
-    # It takes half a second to import.
+    # Imported where it is used, so that other engines do without the library.
     from iada.decoding.ctranslate2 import CTranslate2Engine
 
     if exported is None or exported_fingerprint(exported) is None:

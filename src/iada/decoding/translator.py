@@ -125,6 +125,8 @@ class DocumentTranslator:
                 translated in vain.
         """
         total = self.check(tasks) if total is None else total
+        if isinstance(tasks, Iterator):
+            raise TypeError("The documents are gone through twice: give a list, not an iterator.")
         rules = RequestRules(
             self.windows, self.decode, self.subwords.special, max_positions(self.model)
         )

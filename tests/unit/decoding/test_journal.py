@@ -75,6 +75,8 @@ def test_other_settings_begin_anew(tmp_path: Path) -> None:
     path = tmp_path / "j"
     ask(path, 2)
     assert ask(path, 1, {"beam": 4, "inputs": ["x"]}) == (1, [1])
+    # Nothing of the old one stays.
+    assert path.read_bytes().count(b"\n") == 2
     assert ask(path, 2) == (2, [1, 2])
 
 

@@ -147,6 +147,18 @@ def test_limits_are_kept_row_by_row(special: SpecialIds, beam: int) -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 5])
+def test_a_translation_has_at_least_its_least_length(special: SpecialIds, beam: int) -> None:
+    model = random_model(special, 6)
+    with torch.no_grad():
+        # It would end at once, and does so as soon as it may.
+        model.final_logits_bias[0, special.eos] = 50.0
+    config = DecodeConfig(beam=beam)
+    requests = [Request((10, 11, 12, 2), (1, 20, 4), 12, least) for least in (0, 1, 2, 7)]
+    engines = PrefillEngine(model, special, config), HuggingFaceEngine(model, special, config)
+    assert assert_alike(*engines, requests) == [0, 1, 2, 7]
+
+
+@pytest.mark.parametrize("beam", [1, 5])
 def test_special_tokens_are_never_said(special: SpecialIds, beam: int) -> None:
     model = random_model(special, 7)
     with torch.no_grad():

@@ -11,6 +11,7 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.readers import read_documents
 from iada.decoding.translator import DocumentTranslator
+from iada.decoding.wavefront import Task
 from iada.errors import DataError, ModelError, RunError
 
 
@@ -94,9 +95,12 @@ def test_a_sentence_too_long_for_the_model_is_refused_before_anything_is_done(
     translator: DocumentTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(translator.engine), "search", None)
+    monkeypatch.setattr(translator, "decode", replace(translator.decode, open_documents=1))
     long = Document("long", ("Good morning .", "word " * 200))
+    # Far behind what is read ahead.
+    documents = [Document(str(number), ("a",)) for number in range(20)]
     with pytest.raises(DataError, match=r"long: sentence 2 needs \d+ tokens .* at most 128"):
-        translator.translate([Document("d", ("a",)), long])
+        translator.translate([*documents, long])
 
 
 def test_gold_context_is_what_the_sentence_before_should_have_been(
@@ -130,6 +134,13 @@ def test_a_sentence_level_model_ignores_the_order_of_sentences(trained_run: Path
         [Document("forth", sentences), Document("back", sentences[::-1])]
     )
     assert forth.sentences == back.sentences[::-1]
+
+
+def test_documents_that_can_be_read_only_once_are_refused(translator: DocumentTranslator) -> None:
+    tasks = [Task(Document("d", ("a",)))]
+    assert len(list(translator.stream(tasks))) == 1
+    with pytest.raises(TypeError, match="give a list, not an iterator"):
+        list(translator.stream(iter(tasks)))
 
 
 def test_an_unknown_engine_is_refused(trained_run: Path) -> None:

@@ -373,6 +373,16 @@ def test_a_window_with_a_missing_sentence_is_asked_again_with_less_context(
     ]
 
 
+def test_context_that_did_not_fit_is_not_left_out_twice(subwords: Subwords) -> None:
+    engine = WindowEngine(subwords, lambda sentences: len(sentences) > 2)
+    (piece,) = subwords.encode(["a"])
+    size = len(piece) + 1
+    decode = DecodeConfig(unit="window")
+    translate(engine, [["a", "a", "a", "a"]], max_length=3 * size, decode=decode)
+    # The fourth sentence has room for two of its three, and is then asked for with one.
+    assert [len(source) for source, _ in windows_of(engine)] == [1, 2, 3, 2, 3, 2]
+
+
 def test_a_model_that_never_counts_right_still_translates(subwords: Subwords) -> None:
     engine = WindowEngine(subwords, lambda sentences: len(sentences) > 1)
     decode = DecodeConfig(unit="window")
