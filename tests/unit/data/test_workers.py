@@ -1,5 +1,6 @@
 """Mapping over processes: in order, bounded, and without orphans."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,61 +8,73 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from iada.data.workers import Workers, loaded, usable_cores
+from iada.data.workers import Workers, usable_cores
 from iada.errors import RunError
 
+FUNCTIONS = """
+import os
+from iada.data.workers import loaded
 
-def shifted(offset: int, number: int) -> int:
+def shifted(offset, number):
     return number + offset
 
-
-def process_of(_: int) -> int:
+def process_of(_):
     return os.getpid()
 
-
-def count_loads(_: int) -> int:
-    calls: list[int] = loaded("calls", list)
+def count_loads(_):
+    calls = loaded("calls", list)
     return loaded("first", lambda: calls.append(1) or len(calls))
 
-
-def die(number: int) -> int:
+def die(number):
     if number == 2:
         os._exit(9)
     return number
 
-
-def fail(number: int) -> int:
+def fail(number):
     raise ZeroDivisionError(number)
+"""
+
+
+@pytest.fixture
+def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module that worker processes can import, which a module of tests need not be."""
+    (tmp_path / "worker_functions.py").write_text(FUNCTIONS, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("worker_functions")
+    del sys.modules["worker_functions"]
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_results_come_in_order(count: int) -> None:
+def test_results_come_in_order(functions: Any, count: int) -> None:
     with Workers(count) as workers:
-        assert list(workers.map(partial(shifted, 100), range(50))) == list(range(100, 150))
+        assert list(workers.map(partial(functions.shifted, 100), range(50))) == list(
+            range(100, 150)
+        )
         # The same processes serve the next stream.
-        assert list(workers.map(partial(shifted, 7), range(3))) == [7, 8, 9]
+        assert list(workers.map(partial(functions.shifted, 7), range(3))) == [7, 8, 9]
 
 
-def test_one_worker_is_this_process_and_several_are_not() -> None:
+def test_one_worker_is_this_process_and_several_are_not(functions: Any) -> None:
     with Workers(1) as workers:
-        assert set(workers.map(process_of, range(3))) == {os.getpid()}
+        assert set(workers.map(functions.process_of, range(3))) == {os.getpid()}
     with Workers(2) as workers:
-        used = set(workers.map(process_of, range(20)))
+        used = set(workers.map(functions.process_of, range(20)))
     assert os.getpid() not in used
     assert len(used) <= 2
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_process_loads_a_thing_once_per_job(count: int) -> None:
+def test_a_process_loads_a_thing_once_per_job(functions: Any, count: int) -> None:
     for _ in range(2):
         with Workers(count) as workers:
-            assert set(workers.map(count_loads, range(10))) == {1}
+            assert set(workers.map(functions.count_loads, range(10))) == {1}
 
 
-def test_the_stream_is_read_no_further_than_needed() -> None:
+def test_the_stream_is_read_no_further_than_needed(functions: Any) -> None:
     taken: list[int] = []
 
     def stream() -> Iterator[int]:
@@ -70,19 +83,19 @@ def test_the_stream_is_read_no_further_than_needed() -> None:
             yield number
 
     with Workers(2) as workers:
-        results = workers.map(partial(shifted, 0), stream())
+        results = workers.map(partial(functions.shifted, 0), stream())
         assert next(results) == 0
         assert len(taken) <= 4
 
 
-def test_a_killed_worker_is_reported() -> None:
+def test_a_killed_worker_is_reported(functions: Any) -> None:
     with Workers(2) as workers, pytest.raises(RunError, match="worker process was killed"):
-        list(workers.map(die, range(5)))
+        list(workers.map(functions.die, range(5)))
 
 
-def test_the_error_of_a_worker_is_its_own() -> None:
+def test_the_error_of_a_worker_is_its_own(functions: Any) -> None:
     with Workers(2) as workers, pytest.raises(ZeroDivisionError):
-        list(workers.map(fail, range(5)))
+        list(workers.map(functions.fail, range(5)))
 
 
 def test_there_is_at_least_one_core() -> None:
