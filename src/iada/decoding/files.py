@@ -5,7 +5,6 @@ the engine has answered. A run that was killed is continued by the same call and
 bytes; at the end both files go and `<output>.json` tells how the translation was made.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -18,6 +17,7 @@ from typing import TextIO
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
 from iada.config.files import to_mapping
 from iada.data.findings import Findings
+from iada.data.prepared import sha256
 from iada.data.readers import iterate_documents
 from iada.decoding.fingerprints import model_fingerprint
 from iada.decoding.journal import JournaledEngine
@@ -244,17 +244,12 @@ def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, o
     """Return everything that the answers of the engine depend on."""
     decode = to_mapping(translator.decode)
     return {
-        "inputs": [_file_hash(path) for path in inputs],
+        "inputs": [sha256(path) for path in inputs],
         "model": model_fingerprint(translator.model),
         "engine": translator.engine.name,
         "windows": to_mapping(translator.windows),
         "decode": {key: value for key, value in decode.items() if key not in _WITHOUT_EFFECT},
     }
-
-
-def _file_hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _other_pieces(data: DataConfig, split: Split) -> Iterator[Piece]:

@@ -82,6 +82,7 @@ def test_warnings_are_not_refused() -> None:
     findings = Findings()
     findings.report("length_ratio", FILE, 1, "m")
     findings.refuse_errors()
+    assert (findings.errors, findings.warnings) == (0, 1)
 
 
 def test_a_single_error_is_refused_in_one_line() -> None:

@@ -151,13 +151,18 @@ def test_work_of_another_plan_is_thrown_away(preparation: Preparation) -> None:
     (partial / "train").mkdir()
     (partial / "manifest.json").write_text(json.dumps({"format": 0}), encoding="utf-8")
     (partial / "stray").touch()
-    prepare(preparation).verify()
+    corpus = prepare(preparation)
+    corpus.verify()
+    assert corpus.manifest["splits"]["train"]["documents"] == 30
+    assert not (corpus.path / "stray").exists()
 
 
 def test_a_damaged_plan_is_no_plan(preparation: Preparation) -> None:
     preparation.partial.mkdir()
     (preparation.partial / "manifest.json").write_text('{"format', encoding="utf-8")
-    prepare(preparation).verify()
+    corpus = prepare(preparation)
+    corpus.verify()
+    assert corpus.manifest["splits"]["train"]["documents"] == 30
 
 
 def test_two_runs_do_not_work_on_one_folder(preparation: Preparation) -> None:

@@ -1,0 +1,65 @@
+"""Commands that are killed at random moments, for the tests of what a second run makes of it."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+Command = Callable[[Path], Sequence[str]]
+"""From the output to the arguments of `iada`."""
+KilledRuns = Callable[[Command, str, int], Iterator[Path]]
+
+
+def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "iada", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _wait_for_work(process: subprocess.Popen[bytes], output: Path, suffix: str) -> float:
+    """Wait until work has left a trace: killing a Python that still imports proves nothing."""
+    trace = output.with_name(f"{output.name}{suffix}")
+    while not trace.exists() and not output.exists() and process.poll() is None:
+        time.sleep(0.001)
+    return time.monotonic()
+
+
+@pytest.fixture
+def killed_runs(tmp_path: Path) -> KilledRuns:
+    """Yield the output of an unbroken run, then those of runs that were killed before their end.
+
+    Arguments are the command, the suffix of what it makes beside its output while it works, and
+    the number of kills.
+    """
+
+    def outputs(command: Command, suffix: str, kills: int) -> Iterator[Path]:
+        whole = tmp_path / "whole"
+        process = _start(command(whole))
+        began = _wait_for_work(process, whole, suffix)
+        _, errors = process.communicate()
+        duration = time.monotonic() - began
+        assert process.returncode == 0, errors.decode()
+        yield whole
+        draw = random.Random(1)
+        for number in range(5 * kills):
+            output = tmp_path / str(number)
+            process = _start(command(output))
+            _wait_for_work(process, output, suffix)
+            time.sleep(draw.uniform(0, duration))
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            if output.exists():
+                # It was done already: the first run was slower than this one.
+                duration *= 0.9
+                continue
+            yield output
+            kills -= 1
+            if kills == 0:
+                return
+        pytest.fail(f"{kills} runs too many came to their end before they were killed")
+
+    return outputs
