@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from iada.data.collate import Batch
 from iada.errors import ModelError
-from iada.models.observation import Observer, loss_positions
+from iada.models.observation import Changes, Observer, loss_positions
 
 ModelFactory = Callable[[str], PreTrainedModel]
 
@@ -169,8 +169,7 @@ def test_other_ids_can_be_read_in_place_of_the_batch(
     changed["decoder_input_ids"][1, 1] = 31
     observed = Observer(model).forward(
         batch,
-        input_ids=changed["input_ids"],
-        decoder_input_ids=changed["decoder_input_ids"],
+        Changes(input_ids=changed["input_ids"], decoder_input_ids=changed["decoder_input_ids"]),
     )
     expected = full_logits(model, changed)[batch["labels"] >= 0]
     torch.testing.assert_close(observed.logits, expected)
@@ -196,7 +195,7 @@ def test_nothing_is_kept_alive_after_a_failed_forward(build: ModelFactory, batch
     observer = Observer(model)
     too_long = torch.full((2, 65), 7)
     with pytest.raises(IndexError):
-        observer.forward(batch, decoder_input_ids=too_long)
+        observer.forward(batch, Changes(decoder_input_ids=too_long))
     torch.testing.assert_close(
         observer.forward(batch).logits, full_logits(model, batch)[batch["labels"] >= 0]
     )
