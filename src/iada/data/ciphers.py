@@ -14,6 +14,7 @@ from pathlib import Path
 
 from iada.atomic import write_text
 from iada.config.augment import AugmentConfig
+from iada.config.rules import require
 from iada.data.documents import ParallelDocument
 
 _FILE = "ciphers.json"
@@ -69,6 +70,9 @@ def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) 
     Args:
         documents: the training documents; not read if there is no key.
         config: keys and kind of alphabet.
+
+    Raises:
+        ConfigError: a key is no smaller than an alphabet, so that it repeats another or none.
     """
     if not config.cipher_keys:
         return None
@@ -76,7 +80,10 @@ def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) 
     for document in documents:
         characters.update(*document.source.sentences)
     letters = sorted(filter(str.isalpha, characters))
-    if not config.cipher_cased:
-        return Ciphers(("".join(letters),), config.cipher_keys)
-    cases = (str.islower, str.isupper)
-    return Ciphers(tuple("".join(filter(case, letters)) for case in cases), config.cipher_keys)
+    groups = [filter(str.islower, letters), filter(str.isupper, letters)]
+    joined = ["".join(group) for group in (groups if config.cipher_cased else [letters])]
+    alphabets = tuple(alphabet for alphabet in joined if alphabet)
+    smallest = min(map(len, alphabets), default=0)
+    rule = f"numbers below {smallest}, since the training source has {smallest} letters to rotate"
+    require(max(config.cipher_keys) < smallest, "augment.cipher_keys", rule, config.cipher_keys)
+    return Ciphers(alphabets, config.cipher_keys)
