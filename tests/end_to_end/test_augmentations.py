@@ -18,22 +18,22 @@ SIZES = (
     *("--train.warmup_updates", "5", "--train.learning_rate", "5e-3"),
     *("--train.label_smoothing", "0", "--train.patience", "0"),
 )
-METHODS = {
-    "bpe_dropout": (),
-    "cipher": ("--augment.joint_update", "20"),
-    "word_drop": ("--augment.drop", "zero", "--augment.ramp", "10"),
-    "iada_drop_tnorm": ("--augment.drop", "zero", "--augment.bpe_dropout", "0.1"),
-}
+CASES = [
+    ("bpe_dropout", "files", ()),
+    ("cipher", "prepared", ("--augment.joint_update", "20")),
+    ("word_drop", "files", ("--augment.drop", "zero", "--augment.ramp", "10")),
+    ("iada_drop_tnorm", "prepared", ("--augment.drop", "zero", "--augment.bpe_dropout", "0.1")),
+]
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("source", ["files", "prepared"])
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "source", "settings"), CASES)
 def test_a_short_training_learns(
-    method: str, source: str, mini_corpus: Path, tmp_path: Path
+    method: str, source: str, settings: tuple[str, ...], mini_corpus: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     data = ["--data.folder", str(mini_corpus), "--subwords.vocabulary_size", "600"]
-    flags = ["--method", method, *data, *METHODS[method], *SIZES, "--output", str(run)]
+    flags = ["--method", method, *data, *settings, *SIZES, "--output", str(run)]
     if source == "prepared":
         flags += ["--data.prepared", str(tmp_path / "prepared")]
         assert main(["prepare", *flags, "--workers", "1"]) == 0

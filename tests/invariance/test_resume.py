@@ -62,7 +62,14 @@ def _train_until_killed(config: RunConfig, recipe: Path) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("method", ["iada_replace_gnorm", "bpe_dropout", "cipher"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "iada_replace_gnorm",
+        pytest.param("bpe_dropout", marks=pytest.mark.slow),
+        pytest.param("cipher", marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_and_resumed_run_is_bit_identical(tmp_path: Path, method: Method) -> None:
     write_mini_corpus(
         tmp_path / "corpus",
