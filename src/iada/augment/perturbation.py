@@ -31,6 +31,19 @@ class Drop:
         return torch.full_like(ids, self.mask_id)
 
 
+@dataclass(frozen=True)
+class Zero:
+    """Keep the token; the model reads a zero vector where its embedding would be.
+
+    The ids stay, so that whatever a model makes of them (positions, masks) stays too. See `zeroed`
+    of `iada.models.observation.Observer.forward`.
+    """
+
+    def __call__(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the tokens themselves; draws nothing."""
+        return ids
+
+
 class Replace:
     """Replace by a token drawn uniformly from the vocabulary without the special tokens.
 

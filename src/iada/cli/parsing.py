@@ -7,7 +7,7 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import tyro
 
@@ -73,7 +73,7 @@ def parse_run_command(
         ConfigError: the recipe or a value is wrong.
     """
     # The parser needs the recipe's values as its defaults, so both are looked up before it runs.
-    recipe = _find_recipe(arguments, set(_switches(cls)))
+    recipe = _find_recipe(arguments, set(_switches(cls)), set(_lists(cls)))
     method = _find_value("--method", arguments)
     default = cls(recipe=recipe, config=load_run_config(recipe, method=method))
     command = parse_dataclass(cls, arguments, program=program, default=default)
@@ -82,16 +82,17 @@ def parse_run_command(
     return command
 
 
-def _find_recipe(arguments: Sequence[str], switches: set[str]) -> Path | None:
+def _find_recipe(arguments: Sequence[str], switches: set[str], lists: set[str]) -> Path | None:
     """Return the first argument that is neither a flag nor the value of one."""
-    is_value = False
+    is_value = in_list = False
     for argument in arguments:
         if argument.startswith("--"):
             name = argument.removeprefix("--").replace("-", "_")
             is_value = "=" not in argument and name not in switches
+            in_list = name in lists
         elif argument.startswith("-") or is_value:
             # Negative numbers are values, and `-h` takes none.
-            is_value = False
+            is_value = in_list
         else:
             return Path(argument)
     return None
@@ -108,12 +109,25 @@ def _find_value(flag: str, arguments: Sequence[str]) -> str | None:
     return value
 
 
-def _switches(cls: type[Any], prefix: str = "") -> Iterator[str]:
+def _switches(cls: type[Any]) -> Iterator[str]:
     """Yield the names of the flags that take no value."""
-    for name, hint in get_type_hints(cls).items():
+    for name, hint in _flags(cls):
         if hint is bool:
-            yield from (f"{prefix}{name}", f"{prefix}no_{name}")
-        elif hint is RunConfig:
-            yield from _switches(hint, prefix)
+            section, _, key = name.rpartition(".")
+            yield from (name, f"{section}.no_{key}" if section else f"no_{key}")
+
+
+def _lists(cls: type[Any]) -> Iterator[str]:
+    """Yield the names of the flags that take any number of values."""
+    return (name for name, hint in _flags(cls) if get_origin(hint) is tuple)
+
+
+def _flags(cls: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name and the type of every flag."""
+    for name, hint in get_type_hints(cls).items():
+        if hint is RunConfig:
+            yield from _flags(hint, prefix)
         elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from _switches(hint, f"{prefix}{name}.")
+            yield from _flags(hint, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", hint

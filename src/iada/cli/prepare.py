@@ -52,6 +52,7 @@ def run(command: PrepareCommand) -> Path:
         config.subwords,
         config.data.prepared,
         windows=config.windows,
+        augment=config.augment,
         strict=command.strict,
         workers=command.workers,
     )

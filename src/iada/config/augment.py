@@ -16,11 +16,17 @@ class AugmentConfig:
     measure: Measure = "gnorm"
     """Token importance: hidden-state norm, gradient norm, a random score, or none (uniform)."""
     replacement: Literal["drop", "replace"] = "replace"
-    """What a selected token becomes: the `<mask>` token, or a random token of the vocabulary."""
+    """What a selected token becomes: nothing (see `drop`), or a random token of the vocabulary."""
+    drop: Literal["mask", "zero"] = "mask"
+    """What a dropped token leaves: the `<mask>` token, or a zero vector in place of its embedding,
+    to which the position is added as always."""
     p_context: float = 0.1
     """Initial replacement probability of context tokens, in [0, 1)."""
     p_current: float = 0.1
     """Initial replacement probability of current-sentence tokens, in [0, 1)."""
+    ramp: float | None = None
+    """Let both initial probabilities rise to their values: at update u they are at most
+    1 - k / (k + exp(u / k)), where k is this number. Without one they are constant."""
     alpha: float = 0.1
     """Spread of the importance scores: how far importance tilts the probabilities."""
     normalize: Literal["standard", "none", "scale"] = "standard"
@@ -51,6 +57,17 @@ class AugmentConfig:
     """Let special tokens enter the mean and deviation of the z-scores (padding never does)."""
     start_update: int = 0
     """First update that perturbs; earlier ones train on the original view alone."""
+    joint_update: int = 0
+    """First update with all terms; those before it, from `start_update` on, learn from the
+    perturbed view alone, whose NLL then carries the weight of both."""
+    bpe_dropout: float = 0.0
+    """Probability that a merge of the byte-pair encoding is skipped, in [0, 1]. Training windows
+    are segmented anew on both sides each time they are drawn; all views share a segmentation."""
+    cipher_keys: tuple[int, ...] = ()
+    """Keys k of ROT-k ciphers. The perturbed view reads the source enciphered with one of them,
+    drawn for each window anew, and the vocabulary is learned from plain and enciphered text."""
+    cipher_cased: bool = False
+    """Rotate small and capital letters each among themselves, or all letters as one alphabet."""
 
     def __post_init__(self) -> None:
         for name in ("p_context", "p_current", "gnorm_smoothing"):
@@ -59,13 +76,41 @@ class AugmentConfig:
         for name in ("alpha", "weight_original", "weight_perturbed", "weight_agreement"):
             value = getattr(self, name)
             require(value >= 0, f"augment.{name}", "0 or more", value)
-        require(self.start_update >= 0, "augment.start_update", "0 or more", self.start_update)
+        for name in ("start_update", "joint_update"):
+            value = getattr(self, name)
+            require(value >= 0, f"augment.{name}", "0 or more", value)
+        ramp = self.ramp
+        require(ramp is None or ramp > 0, "augment.ramp", "empty, or above 0", ramp)
+        dropout = self.bpe_dropout
+        require(0 <= dropout <= 1, "augment.bpe_dropout", "between 0 and 1", dropout)
         require(
             self.weight_original + self.weight_perturbed > 0,
             "augment.weight_original",
             "positive, or `augment.weight_perturbed` must be: agreement alone teaches nothing",
             self.weight_original,
         )
+        rule = "above 0 with `augment.joint_update`: its first updates learn from nothing else"
+        learned = self.joint_update == 0 or self.weight_perturbed > 0
+        require(learned, "augment.weight_perturbed", rule, self.weight_perturbed)
+        self._check_cipher()
+
+    def _check_cipher(self) -> None:
+        keys = self.cipher_keys
+        distinct = len(set(keys)) == len(keys) and all(key >= 1 for key in keys)
+        rule = "a list of different numbers from 1 up"
+        require(distinct, "augment.cipher_keys", rule, list(keys))
+        if not self.reads_ciphers:
+            return
+        rule = "{} with `augment.cipher_keys`: the enciphered source is the perturbed view"
+        require(self.measure == "uniform", "augment.measure", rule.format("uniform"), self.measure)
+        for name in ("p_context", "p_current", "bpe_dropout"):
+            value = getattr(self, name)
+            require(value == 0, f"augment.{name}", rule.format(0), value)
+
+    @property
+    def reads_ciphers(self) -> bool:
+        """Whether the perturbed view is an enciphered source, not a perturbed one."""
+        return bool(self.cipher_keys) and self.perturbs
 
     @property
     def perturbs(self) -> bool:

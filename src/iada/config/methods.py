@@ -18,6 +18,8 @@ Method = Literal[
     "coword_drop",
     "uniform_drop_all_losses",
     "uniform_replace_all_losses",
+    "bpe_dropout",
+    "cipher",
 ]
 METHOD_NAMES: tuple[str, ...] = get_args(Method)
 
@@ -63,4 +65,18 @@ _METHODS: dict[Method, AugmentConfig] = {
     # The control that tells the two-view objective apart from importance.
     "uniform_drop_all_losses": _iada("drop", "uniform"),
     "uniform_replace_all_losses": _iada("replace", "uniform"),
+    "bpe_dropout": AugmentConfig(
+        measure="uniform", weight_perturbed=0.0, weight_agreement=0.0, bpe_dropout=0.1
+    ),
+    # CipherDAug divides the sum of both NLLs and five times their divergence by twice the tokens.
+    "cipher": AugmentConfig(
+        measure="uniform",
+        p_context=0.0,
+        p_current=0.0,
+        weight_original=0.5,
+        weight_perturbed=0.5,
+        weight_agreement=2.5,
+        joint_update=500,
+        cipher_keys=(1, 2),
+    ),
 }

@@ -6,7 +6,7 @@ no Python per row.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from iada.data.roles import Role
+from iada.data.rows import Rows
 from iada.data.store import Offsets
-from iada.data.windows import IGNORED, Rows, Window
+from iada.data.windows import IGNORED, Window
 
 
 class Batch(TypedDict):
@@ -37,6 +38,10 @@ class Batch(TypedDict):
     """Identity of the batch: epoch and first current sentence, and the number of current sentences
     of its first window unless it is one. The perturbation noise is a function of it, whatever the
     number of processes and however often a run was resumed."""
+    cipher_input_ids: NotRequired[Tensor]
+    """(rows, enciphered length): the source once more, enciphered, right-padded."""
+    cipher_attention_mask: NotRequired[Tensor]
+    """1 where `cipher_input_ids` is not padding."""
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -56,7 +61,7 @@ class Collator:
         rows = windows if isinstance(windows, Rows) else _end_to_end(windows)
         source, target = _filled(rows.source_lengths), _filled(rows.target_lengths)
         ids, roles = np.int64, np.int8
-        return {
+        batch: Batch = {
             "input_ids": _padded(rows.source_ids, source, self.pad_id, ids),
             "attention_mask": torch.from_numpy(source.astype(np.int64)),
             "decoder_input_ids": _padded(rows.target_ids, target, self.pad_id, ids),
@@ -65,6 +70,11 @@ class Collator:
             "target_roles": _padded(rows.target_roles, target, Role.SPECIAL, roles),
             "noise_key": rows.noise_key,
         }
+        if rows.ciphered is not None:
+            filled = _filled(rows.ciphered.lengths)
+            batch["cipher_input_ids"] = _padded(rows.ciphered.ids, filled, self.pad_id, ids)
+            batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
+        return batch
 
 
 def _end_to_end(windows: Sequence[Window]) -> Rows:

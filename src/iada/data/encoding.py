@@ -1,12 +1,13 @@
 """Segment documents in several processes: Moses tokenisation, and tokens for the store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from iada.data.ciphers import Ciphers
 from iada.data.documents import ParallelDocument
 from iada.data.moses import Moses
 from iada.data.store import StoredIds, StoreWriter, id_type
@@ -32,12 +33,18 @@ class _Chunk:
 class _Encoded:
     source: StoredIds
     target: StoredIds
+    ciphered: list[StoredIds]
     sizes: list[int]
     names: list[str]
 
 
 def write_store(
-    documents: Iterable[ParallelDocument], folder: Path, tokenizer: Path, workers: Workers
+    documents: Iterable[ParallelDocument],
+    folder: Path,
+    tokenizer: Path,
+    workers: Workers,
+    *,
+    cipher: bool = False,
 ) -> StoreWriter:
     """Encode documents into the files of a token store.
 
@@ -46,30 +53,41 @@ def write_store(
         folder: an existing folder for the files.
         tokenizer: folder of the byte-pair encoding.
         workers: who encodes.
+        cipher: whether the source is stored with each cipher of the encoding too.
 
     Returns:
         The closed writer, for its counts.
     """
     subwords = Subwords.load(tokenizer)
-    writer = StoreWriter(folder, sep=subwords.special.sep, dtype=id_type(len(subwords)))
+    keys = subwords.ciphers.keys if cipher and subwords.ciphers is not None else ()
+    dtype = id_type(len(subwords))
+    writer = StoreWriter(folder, sep=subwords.special.sep, dtype=dtype, cipher_keys=keys)
     try:
-        for part in workers.map(partial(_encode, tokenizer), _chunks(documents)):
-            writer.add(part.source, part.target, part.sizes, part.names)
+        for part in workers.map(partial(_encode, tokenizer, keys), _chunks(documents)):
+            writer.add(part.source, part.target, part.sizes, part.names, part.ciphered)
     finally:
         writer.close()
     return writer
 
 
 def pretokenized(
-    documents: Iterable[ParallelDocument], moses: Moses | None, workers: Workers
+    documents: Iterable[ParallelDocument],
+    moses: Moses | None,
+    workers: Workers,
+    *,
+    ciphers: Ciphers | None = None,
 ) -> Iterator[str]:
-    """Yield every sentence of both sides in the form that the byte-pair encoding reads."""
+    """Yield every sentence of both sides in the form that the byte-pair encoding reads.
+
+    With ciphers, every source sentence comes once more for each of them.
+    """
     if moses is None:
         for document in documents:
-            yield from document.source.sentences
+            for text in _sources(document.source.sentences, ciphers):
+                yield from text
             yield from document.target.sentences
         return
-    for sentences in workers.map(partial(_tokenize, moses), _chunks(documents)):
+    for sentences in workers.map(partial(_tokenize, moses, ciphers), _chunks(documents)):
         yield from sentences
 
 
@@ -87,18 +105,28 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[_Chunk]:
         yield chunk
 
 
-def _encode(tokenizer: Path, chunk: _Chunk) -> _Encoded:
+def _encode(tokenizer: Path, keys: tuple[int, ...], chunk: _Chunk) -> _Encoded:
     encoder = loaded(tokenizer, lambda: WordEncoder(Subwords.load(tokenizer)))
     dtype = np.dtype(id_type(len(encoder.subwords)))
-    return _Encoded(
-        encoder.encode(chunk.source, "source").astype(dtype),
-        encoder.encode(chunk.target, "target").astype(dtype),
-        chunk.sizes,
-        chunk.names,
+    ciphers = encoder.subwords.ciphers if keys else None
+    plain, *ciphered = (
+        encoder.encode(text, "source").astype(dtype) for text in _sources(chunk.source, ciphers)
     )
+    target = encoder.encode(chunk.target, "target").astype(dtype)
+    return _Encoded(plain, target, ciphered, chunk.sizes, chunk.names)
 
 
-def _tokenize(moses: Moses, chunk: _Chunk) -> list[str]:
+def _tokenize(moses: Moses, ciphers: Ciphers | None, chunk: _Chunk) -> list[str]:
     # The copy that came with the chunk has yet to compile its rules.
     ready = loaded(moses, lambda: moses)
-    return [*ready.tokenize(chunk.source, "source"), *ready.tokenize(chunk.target, "target")]
+    tokenized = [ready.tokenize(text, "source") for text in _sources(chunk.source, ciphers)]
+    tokenized.append(ready.tokenize(chunk.target, "target"))
+    return [sentence for sentences in tokenized for sentence in sentences]
+
+
+def _sources(sentences: Sequence[str], ciphers: Ciphers | None) -> Iterator[Sequence[str]]:
+    """Yield the source text as it is, and with each cipher."""
+    yield sentences
+    if ciphers is not None:
+        for key in ciphers.keys:
+            yield ciphers.encipher(sentences, key)

@@ -112,7 +112,7 @@ def with_noisy_context(
     """
     table = noisy_context(store, parts, noise, context=config.context, documents=documents)
     kept = table != ABSENT
-    for side in (store.source, store.target):
+    for side in store.sides:
         offsets = np.asarray(side.offsets)
         lengths = np.where(table == ABSENT, 0, np.diff(offsets)[table])
         # What a window would need from each context sentence on.

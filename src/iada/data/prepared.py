@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, SubwordConfig
 from iada.config.files import to_mapping
 from iada.data.store import TokenStore
@@ -66,19 +67,23 @@ class PreparedCorpus:
         """Load the byte-pair encoding."""
         return Subwords.load(self.path / "tokenizer")
 
-    def store(self, split: str, subwords: Subwords) -> TokenStore:
-        """Map the token store of a split."""
+    def store(
+        self, split: str, subwords: Subwords, *, cipher_keys: Sequence[int] = ()
+    ) -> TokenStore:
+        """Map the token store of a split, with the source of these ciphers."""
         if split not in self.splits:
             raise DataError(f"{self.path} has no split `{split}`, only {', '.join(self.splits)}.")
         dtype = self.manifest["splits"][split]["dtype"]
-        return TokenStore.open(self.path / split, subwords.special, dtype=dtype)
+        return TokenStore.open(
+            self.path / split, subwords.special, dtype=dtype, cipher_keys=cipher_keys
+        )
 
     def summary(self) -> str:
         """Return the findings and the size of every split as text."""
         checks = (self.path / "checks" / "checks.txt").read_text(encoding="utf-8")
         header = ("split", "documents", "sentences", "source tokens", "target tokens")
         rows = [
-            (name, *(f"{n:,}" for n in (r["documents"], r["sentences"], *r["tokens"].values())))
+            (name, *(f"{n:,}" for n in (r["documents"], r["sentences"], *_plain_tokens(r))))
             for name, r in self.manifest["splits"].items()
         ]
         table = [f"{row[0]:<7}" + "".join(f"{cell:>15}" for cell in row[1:]) for row in rows]
@@ -86,14 +91,17 @@ class PreparedCorpus:
         vocabulary = f"{self.manifest['vocabulary']:,} pieces in the vocabulary"
         return "\n".join([checks, first, *table, vocabulary])
 
-    def check_settings(self, data: DataConfig, subwords: SubwordConfig) -> None:
+    def check_settings(
+        self, data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+    ) -> None:
         """Refuse to serve a run whose corpus or encoding is another one."""
-        given = store_settings(data, subwords)
+        given = store_settings(data, subwords, augment)
         saved = self.manifest["settings"]
+        # Both ways: the ciphers of an encoding are told only if it has any.
         changed = [
-            f"{key} is {saved.get(key)!r} in the prepared corpus and {value!r} here"
-            for key, value in given.items()
-            if saved.get(key) != value
+            f"{key} is {saved.get(key)!r} in the prepared corpus and {given.get(key)!r} here"
+            for key in dict.fromkeys((*given, *saved))
+            if saved.get(key) != given.get(key)
         ]
         if changed:
             raise DataError(
@@ -118,12 +126,18 @@ class PreparedCorpus:
                 )
 
 
-def store_settings(data: DataConfig, subwords: SubwordConfig) -> dict[str, Any]:
+def store_settings(
+    data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+) -> dict[str, Any]:
     """Return the settings that a prepared corpus depends on, by key."""
     settings = {
         f"data.{key}": value for key, value in to_mapping(data).items() if key not in _NOT_IN_STORE
     }
-    return settings | {f"subwords.{key}": value for key, value in to_mapping(subwords).items()}
+    settings |= {f"subwords.{key}": value for key, value in to_mapping(subwords).items()}
+    if augment is not None and augment.cipher_keys:
+        settings["augment.cipher_keys"] = list(augment.cipher_keys)
+        settings["augment.cipher_cased"] = augment.cipher_cased
+    return settings
 
 
 def describe_files(folder: Path, *, without: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -134,6 +148,10 @@ def describe_files(folder: Path, *, without: Sequence[str]) -> dict[str, dict[st
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
         for path in files
     }
+
+
+def _plain_tokens(record: Mapping[str, Any]) -> tuple[int, int]:
+    return record["tokens"]["source"], record["tokens"]["target"]
 
 
 def sha256(path: Path) -> str:

@@ -20,8 +20,10 @@ from tqdm import tqdm
 
 from iada import __version__
 from iada.atomic import write_text
+from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, Split, SubwordConfig, WindowConfig
 from iada.data.checks import CorpusChecks
+from iada.data.ciphers import Ciphers, learn_ciphers
 from iada.data.documents import ParallelDocument
 from iada.data.encoding import pretokenized, write_store
 from iada.data.findings import Findings
@@ -45,6 +47,8 @@ class Preparation:
     output: Path
     windows: WindowConfig = field(default_factory=WindowConfig)
     """The noisy context that the manifest describes, if there is any."""
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    """The ciphers that the encoding is learned with, if there are any."""
     strict: bool = False
     """Refuse a corpus with errors instead of keeping what is right and counting the rest."""
     workers: int = 0
@@ -84,7 +88,7 @@ class Preparation:
         return {
             "format": FORMAT,
             "iada": __version__,
-            "settings": store_settings(self.data, self.subwords),
+            "settings": store_settings(self.data, self.subwords, self.augment),
             "inputs": inputs,
         }
 
@@ -131,7 +135,7 @@ def _finished(preparation: Preparation, plan: dict[str, Any]) -> PreparedCorpus:
             "`--data.prepared`, or remove it yourself."
         )
     corpus = PreparedCorpus.open(output)
-    corpus.check_settings(preparation.data, preparation.subwords)
+    corpus.check_settings(preparation.data, preparation.subwords, preparation.augment)
     if corpus.manifest["inputs"] != plan["inputs"]:
         raise RunError(
             f"{output} was prepared from other files than those of {preparation.data.folder}. "
@@ -185,11 +189,15 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
             for split in preparation.splits[1:]:
                 for _ in checks.watch(split, iterate_documents(preparation.data, split, findings)):
                     pass
+            # The alphabet must be known before the first sentence is enciphered: read it ahead.
+            ahead = iterate_documents(preparation.data, "train", Findings())
+            ciphers = learn_ciphers(ahead, preparation.augment)
             subwords = train_subwords(
-                _training_text(preparation, checks, findings, workers),
+                _training_text(preparation, checks, findings, workers, ciphers),
                 vocabulary_size=config.vocabulary_size,
                 merges=config.merges,
                 moses=configured_moses(preparation.data, config),
+                ciphers=ciphers,
             )
         write_text(folder / "checks.json", _json(findings.summary()))
         write_text(folder / "checks.txt", findings.table() + "\n")
@@ -198,13 +206,17 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
 
 
 def _training_text(
-    preparation: Preparation, checks: CorpusChecks, findings: Findings, workers: Workers
+    preparation: Preparation,
+    checks: CorpusChecks,
+    findings: Findings,
+    workers: Workers,
+    ciphers: Ciphers | None,
 ) -> Iterator[str]:
     """Yield the training sentences of both sides; refuse at their end in strict mode."""
     documents = iterate_documents(preparation.data, "train", findings)
     watched = _with_progress(checks.watch("train", documents), "read and check")
     moses = configured_moses(preparation.data, preparation.subwords)
-    yield from pretokenized(watched, moses, workers)
+    yield from pretokenized(watched, moses, workers, ciphers=ciphers)
     checks.finish()
     if preparation.strict:
         findings.refuse_errors()
@@ -221,6 +233,8 @@ def _encode_split(preparation: Preparation, split: Split, workers: Workers) -> N
             folder,
             preparation.partial / "tokenizer",
             workers,
+            # Validation and test are always plain.
+            cipher=split == "train",
         )
         counts = {
             "documents": writer.documents,

@@ -4,7 +4,8 @@ A window is three sentence numbers: sentences first to current - 1 are its conte
 current to stop - 1 are its current part. Two strategies choose the current parts. `sliding` takes
 the next `stride` sentences, so that the parts joined are the document. `multires` cuts the document
 into 1, 2, 4, ... parts of as equal sentence count as possible, down to single sentences.
-Whatever a limit takes away is counted in a message.
+Whatever a limit takes away is counted in a message. The limit holds for all sides of the store, so
+that an enciphered source fits where its plain one does.
 """
 
 import logging
@@ -63,10 +64,10 @@ def with_context(store: TokenStore, parts: Spans, config: WindowConfig) -> Spans
     wanted = wanted_first(store, parts, config.context)
     fitting = [
         np.searchsorted(offsets, offsets[parts.stop] - config.max_length)
-        for offsets in _both_offsets(store)
+        for offsets in _all_offsets(store)
     ]
     # Without context the part fits, so a document's start never lies after it.
-    first = np.maximum(wanted, np.maximum(*fitting))
+    first = np.maximum.reduce([wanted, *fitting])
     report_lost_context(first > wanted, config.max_length)
     return replace(parts, first=first)
 
@@ -94,10 +95,10 @@ def _sliding(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spa
     wanted = np.minimum(sentences + config.stride, document_stops)
     fitting = [
         np.searchsorted(offsets, offsets[:-1] + config.max_length, side="right") - 1
-        for offsets in _both_offsets(store)
+        for offsets in _all_offsets(store)
     ]
     # At least one sentence: those that do not fit belong to documents that were not chosen.
-    stop = np.maximum(np.minimum(wanted, np.minimum(*fitting)), sentences + 1)
+    stop = np.maximum(np.minimum.reduce([wanted, *fitting]), sentences + 1)
     current = sentences if config.stride == 1 else _chain(stop)
     current = current[_is_among(store.document_of[current], documents)]
     if shortened := int((stop[current] < wanted[current]).sum()):
@@ -154,7 +155,7 @@ def _with_text(store: TokenStore, parts: Spans) -> Spans:
     """Leave out parts without a token on one of the sides, which teach nothing."""
     sentences = parts.stop - parts.current
     filled = np.ones(len(parts), dtype=np.bool_)
-    for offsets in _both_offsets(store):
+    for offsets in _all_offsets(store):
         # Every sentence is followed by `<sep>`.
         filled &= offsets[parts.stop] - offsets[parts.current] > sentences
     if left_out := int((~filled).sum()):
@@ -194,11 +195,11 @@ def _is_among(found: Offsets, documents: Offsets) -> npt.NDArray[np.bool_]:
 
 
 def _longer_side(store: TokenStore, first: Offsets, stop: Offsets) -> Offsets:
-    """(windows,): tokens of the longer side of sentences first to stop - 1."""
-    lengths = [offsets[stop] - offsets[first] for offsets in _both_offsets(store)]
-    return np.asarray(np.maximum(*lengths))
+    """(windows,): tokens of the longest side of sentences first to stop - 1."""
+    lengths = [offsets[stop] - offsets[first] for offsets in _all_offsets(store)]
+    return np.asarray(np.maximum.reduce(lengths))
 
 
-def _both_offsets(store: TokenStore) -> tuple[Offsets, Offsets]:
-    # A plain view: a memory map would make every intermediate result a map as well.
-    return np.asarray(store.source.offsets), np.asarray(store.target.offsets)
+def _all_offsets(store: TokenStore) -> list[Offsets]:
+    # Plain views: a memory map would make every intermediate result a map as well.
+    return [np.asarray(side.offsets) for side in store.sides]

@@ -14,6 +14,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from iada.data.ciphers import Ciphers
 from iada.data.documents import ParallelDocument
 from iada.data.subwords import SpecialIds, Subwords
 from iada.errors import DataError
@@ -56,6 +57,13 @@ class TokenStore:
     """(documents + 1,): first sentence of each document."""
     document_names: Sequence[str]
     special: SpecialIds
+    ciphered: tuple[Side, ...] = ()
+    """The source once more for each cipher, where windows have an enciphered view."""
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Everything that a window is cut from: source, target, enciphered sources."""
+        return (self.source, self.target, *self.ciphered)
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1
@@ -67,30 +75,49 @@ class TokenStore:
         return np.repeat(np.arange(len(sizes)), sizes)
 
     @classmethod
-    def build(cls, documents: Sequence[ParallelDocument], subwords: Subwords) -> "TokenStore":
-        """Encode documents in memory."""
+    def build(
+        cls,
+        documents: Sequence[ParallelDocument],
+        subwords: Subwords,
+        *,
+        ciphers: Ciphers | None = None,
+    ) -> "TokenStore":
+        """Encode documents in memory, and their source with each cipher if some are given."""
         sizes = np.array([len(document) for document in documents], dtype=np.int64)
         source = [sentence for document in documents for sentence in document.source.sentences]
         target = [sentence for document in documents for sentence in document.target.sentences]
         sep = subwords.special.sep
+        enciphered = [] if ciphers is None else [ciphers.encipher(source, k) for k in ciphers.keys]
         return cls(
             source=Side.of(subwords.encode(source, "source"), sep),
             target=Side.of(subwords.encode(target, "target"), sep),
             document_starts=np.concatenate(([0], np.cumsum(sizes))),
             document_names=tuple(document.name for document in documents),
             special=subwords.special,
+            ciphered=tuple(Side.of(subwords.encode(text, "source"), sep) for text in enciphered),
         )
 
     @classmethod
-    def open(cls, folder: Path, special: SpecialIds, *, dtype: str) -> "TokenStore":
-        """Map the arrays that a `StoreWriter` wrote."""
+    def open(
+        cls, folder: Path, special: SpecialIds, *, dtype: str, cipher_keys: Sequence[int] = ()
+    ) -> "TokenStore":
+        """Map the arrays that a `StoreWriter` wrote.
+
+        Args:
+            folder: where it wrote them.
+            special: ids of the special tokens.
+            dtype: type of the ids on disk.
+            cipher_keys: keys of the enciphered sources to map, which must have been written.
+        """
+
+        def side(name: str) -> Side:
+            offsets = _mapped(folder / f"{name}.offsets", "<i8")
+            return Side(_mapped(folder / f"{name}.ids", dtype), offsets)
+
         return cls(
-            source=Side(
-                _mapped(folder / "source.ids", dtype), _mapped(folder / "source.offsets", "<i8")
-            ),
-            target=Side(
-                _mapped(folder / "target.ids", dtype), _mapped(folder / "target.offsets", "<i8")
-            ),
+            source=side("source"),
+            target=side("target"),
+            ciphered=tuple(side(ciphered_name(key)) for key in cipher_keys),
             document_starts=_mapped(folder / "documents.starts", "<i8"),
             document_names=FileLines(folder / "documents.names"),
             special=special,
@@ -100,28 +127,40 @@ class TokenStore:
 class StoreWriter:
     """Write a token store in pieces; memory does not grow with the corpus."""
 
-    def __init__(self, folder: Path, *, sep: int, dtype: str) -> None:
+    def __init__(
+        self, folder: Path, *, sep: int, dtype: str, cipher_keys: Sequence[int] = ()
+    ) -> None:
         """Begin a store.
 
         Args:
             folder: an existing folder for the files.
             sep: id that follows every sentence.
             dtype: type of the ids on disk, as `id_type` gives it.
+            cipher_keys: keys of the enciphered sources that `add` will be given.
         """
         self.sep = sep
         self.dtype = np.dtype(dtype)
         self.sentences = 0
         self.documents = 0
-        self.tokens = {"source": 0, "target": 0}
+        self._sides = ("source", "target", *map(ciphered_name, cipher_keys))
+        self.tokens = dict.fromkeys(self._sides, 0)
         """Tokens of each side, `<sep>` not counted."""
-        names = ("source.ids", "source.offsets", "target.ids", "target.offsets")
-        files = (*names, "documents.starts", "documents.names")
+        self._ends = dict.fromkeys(self._sides, 0)
+        offsets = [f"{side}.offsets" for side in self._sides]
+        files = [f"{side}.ids" for side in self._sides]
+        files += [*offsets, "documents.starts", "documents.names"]
         self._files = {name: (folder / name).open("wb") for name in files}
-        self._ends = {"source": 0, "target": 0}
-        for name in ("source.offsets", "target.offsets", "documents.starts"):
+        for name in (*offsets, "documents.starts"):
             self._write(name, np.zeros(1, "<i8"))
 
-    def add(self, source: Ids, target: Ids, sizes: Sequence[int], names: Sequence[str]) -> None:
+    def add(
+        self,
+        source: Ids,
+        target: Ids,
+        sizes: Sequence[int],
+        names: Sequence[str],
+        ciphered: Sequence[Ids] = (),
+    ) -> None:
         """Append documents.
 
         Args:
@@ -129,9 +168,10 @@ class StoreWriter:
             target: (tokens,) their target sentences likewise.
             sizes: sentences of each document.
             names: name of each document.
+            ciphered: (tokens,) per cipher, their enciphered source sentences likewise.
         """
         count = sum(sizes)
-        for side, ids in (("source", source), ("target", target)):
+        for side, ids in zip(self._sides, (source, target, *ciphered), strict=True):
             ends = np.flatnonzero(ids == self.sep) + 1
             if len(ends) != count:
                 raise ValueError(f"{len(ends)} {side} sentences for documents of {count}.")
@@ -151,6 +191,11 @@ class StoreWriter:
 
     def _write(self, name: str, array: npt.NDArray[Any]) -> None:
         self._files[name].write(array.tobytes())
+
+
+def ciphered_name(key: int) -> str:
+    """Return the name of the source enciphered with a key among the sides of a store."""
+    return f"cipher-{key}"
 
 
 def id_type(vocabulary_size: int) -> str:

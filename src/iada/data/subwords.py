@@ -3,7 +3,7 @@
 Pieces are made of characters, a space is written `▁` and glued to the word that follows it, and
 characters outside the alphabet fall back to bytes, so there is no unknown token in practice.
 Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation comes first,
-`pretokenize.json` beside it says so.
+`pretokenize.json` beside it says so, and where ciphers were learned with it, `ciphers.json`.
 """
 
 import json
@@ -26,6 +26,7 @@ from tokenizers import (
 )
 
 from iada.atomic import write_text
+from iada.data.ciphers import Ciphers
 from iada.data.moses import Moses, SideName
 from iada.errors import ConfigError, ModelError
 
@@ -60,12 +61,15 @@ class SpecialIds:
 class Subwords:
     """Encode and decode sentences with a trained byte-pair encoding."""
 
-    def __init__(self, tokenizer: Tokenizer, moses: Moses | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, moses: Moses | None = None, ciphers: Ciphers | None = None
+    ) -> None:
         """Wrap a tokenizer.
 
         Args:
             tokenizer: a byte-pair encoding that `train_subwords` learned.
             moses: the tokenisation that comes before it, if any.
+            ciphers: the ciphers of the source that it was learned with, if any.
         """
         ids = {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
         if missing := [token for token, number in ids.items() if number is None]:
@@ -76,6 +80,7 @@ class Subwords:
         tokenizer.encode_special_tokens = True
         self.tokenizer = tokenizer
         self.moses = moses
+        self.ciphers = ciphers
         self.special = SpecialIds(*(number for number in ids.values() if number is not None))
 
     def __len__(self) -> int:
@@ -113,15 +118,6 @@ class Subwords:
         text = str(self.tokenizer.decode([i for i in ids if i not in special]))
         return text if self.moses is None else self.moses.detokenize(text, side)
 
-    def with_dropout(self, probability: float) -> "Subwords":
-        """Return the same encoding with BPE-dropout: each merge is skipped with a probability.
-
-        The segmentation is drawn anew at every call. At 0 it is the plain one, at 1 characters.
-        """
-        tokenizer = Tokenizer.from_str(self.tokenizer.to_str())
-        tokenizer.model.dropout = probability or None
-        return Subwords(tokenizer, self.moses)
-
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as they stand in the vocabulary."""
         return [str(self.tokenizer.id_to_token(i)) for i in ids]
@@ -146,6 +142,8 @@ class Subwords:
         write_text(folder / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
         if self.moses is not None:
             write_text(folder / _PRETOKENIZE_FILE, json.dumps(asdict(self.moses)) + "\n")
+        if self.ciphers is not None:
+            self.ciphers.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> "Subwords":
@@ -157,7 +155,7 @@ class Subwords:
         moses = None
         if moses_file.is_file():
             moses = Moses(**json.loads(moses_file.read_text(encoding="utf-8")))
-        return cls(Tokenizer.from_file(str(path)), moses)
+        return cls(Tokenizer.from_file(str(path)), moses, Ciphers.load(folder))
 
 
 def train_subwords(
@@ -166,6 +164,7 @@ def train_subwords(
     vocabulary_size: int,
     merges: int | None = None,
     moses: Moses | None = None,
+    ciphers: Ciphers | None = None,
 ) -> Subwords:
     """Learn a joint byte-pair encoding.
 
@@ -174,6 +173,7 @@ def train_subwords(
         vocabulary_size: number of pieces, specials and byte fallbacks included.
         merges: number of merges instead; the vocabulary then holds the characters on top of them.
         moses: the tokenisation that came first, remembered with the encoding.
+        ciphers: the ciphers that are among the text, remembered likewise.
     """
     # Encodings do not depend on the number of threads; forked workers must not warn about them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -212,7 +212,7 @@ def train_subwords(
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {EOS}", special_tokens=[(EOS, tokenizer.token_to_id(EOS))]
     )
-    return Subwords(tokenizer, moses)
+    return Subwords(tokenizer, moses, ciphers)
 
 
 def mark_spaces(sentences: Iterable[str]) -> str:

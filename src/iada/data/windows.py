@@ -18,13 +18,12 @@ import numpy.typing as npt
 from iada.config.data import WindowConfig
 from iada.data.noise import ABSENT, ContextNoise, with_noisy_context
 from iada.data.roles import Role
+from iada.data.rows import Gathered, Roles, Rows
 from iada.data.spans import Spans, current_parts, with_context
 from iada.data.store import Ids, Offsets, Side, TokenStore
 
 IGNORED = -100
 """Label of positions outside the loss, as PyTorch and Transformers expect it."""
-
-Roles = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -49,28 +48,6 @@ class Window:
     def noise_key(self) -> tuple[int, ...]:
         """Identity of the draw: epoch, first current sentence, and how many unless it is one."""
         return noise_key(self.epoch, self.sentence, self.sentences)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The windows of a batch end to end: each array is that of all windows, joined."""
-
-    source_ids: Ids
-    """(source tokens,)"""
-    source_roles: Roles
-    """(source tokens,)"""
-    source_lengths: Offsets
-    """(windows,)"""
-    target_ids: Ids
-    """(target tokens,)"""
-    target_roles: Roles
-    """(target tokens,)"""
-    labels: Offsets
-    """(target tokens,)"""
-    target_lengths: Offsets
-    """(windows,)"""
-    noise_key: tuple[int, ...]
-    """That of the first window."""
 
 
 class Windows:
@@ -120,13 +97,20 @@ class Windows:
 
     def lengths(self) -> Offsets:
         """(windows, 2): tokens of each window on the source and target side."""
-        numbers = np.arange(len(self))
         sides = (self.store.source, self.store.target)
-        sums = [self._segments(side, numbers)[1].sum(axis=1) for side in sides]
-        return np.stack(sums, axis=1)
+        return np.stack([self.side_lengths(side) for side in sides], axis=1)
+
+    def side_lengths(self, side: Side) -> Offsets:
+        """(windows,): tokens of each window on one side of the store."""
+        _, lengths = self._segments(side, np.arange(len(self)))
+        return np.asarray(lengths.sum(axis=1))
+
+    def planned_lengths(self) -> Offsets:
+        """(windows, 2): what no draw of a window exceeds on either side; what batches count."""
+        return self.lengths()
 
     def loss_tokens(self) -> int:
-        """Number of labels in the loss of all windows together."""
+        """Number of labels in the loss of all windows together, in the store's segmentation."""
         if self.config.loss_on == "all":
             return int(self.lengths()[:, 1].sum())
         offsets = self.store.target.offsets
@@ -163,14 +147,14 @@ class Windows:
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
         """Return the windows of a batch at once; PyTorch's loader prefers this to `__getitem__`."""
-        numbers = np.array([number for _, number in keys], dtype=np.int64)
         special = self.store.special
-        source, source_lengths, is_context = self._gather(self.store.source, numbers)
+        drawn_source, drawn_target = self.draw(keys)
+        source, source_lengths, is_context = drawn_source
         last = np.cumsum(source_lengths) - 1
         source[last] = special.eos
         source_roles = _roles_at_once(source, is_context, special.all)
 
-        target, target_lengths, is_context = self._gather(self.store.target, numbers)
+        target, target_lengths, is_context = drawn_target
         last = np.cumsum(target_lengths) - 1
         labels = target.astype(np.int64)
         labels[last] = special.eos
@@ -191,6 +175,11 @@ class Windows:
             target_lengths=target_lengths,
             noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
         )
+
+    def draw(self, keys: Sequence[tuple[int, int]]) -> tuple[Gathered, Gathered]:
+        """Return source and target of windows, given by epoch and number, as the store has them."""
+        numbers = np.array([number for _, number in keys], dtype=np.int64)
+        return self.gather(self.store.source, numbers), self.gather(self.store.target, numbers)
 
     def _segments(self, side: Side, numbers: Offsets) -> tuple[Offsets, Offsets]:
         """Return begin and length of the runs of tokens that windows are made of.
@@ -215,8 +204,8 @@ class Windows:
         # An absent sentence, -1, would begin at the last offset and end at the first.
         return offsets[begin], np.maximum(offsets[end] - offsets[begin], 0)
 
-    def _gather(self, side: Side, numbers: Offsets) -> tuple[Ids, Offsets, npt.NDArray[np.bool_]]:
-        """Return the tokens of windows end to end, their lengths, and where context stands."""
+    def gather(self, side: Side, numbers: Offsets) -> Gathered:
+        """Return the tokens of windows, given by number, on one side."""
         begin, lengths = self._segments(side, numbers)
         flat = lengths.ravel()
         total = int(flat.sum())
@@ -226,7 +215,7 @@ class Windows:
         ids = np.asarray(side.ids)[places].astype(np.int32)
         is_context = np.ones(lengths.shape, dtype=np.bool_)
         is_context[:, -1] = False
-        return ids, lengths.sum(axis=1), np.repeat(is_context.ravel(), flat)
+        return Gathered(ids, lengths.sum(axis=1), np.repeat(is_context.ravel(), flat))
 
 
 def noise_key(epoch: int, sentence: int, sentences: int) -> tuple[int, ...]:

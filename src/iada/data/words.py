@@ -9,6 +9,7 @@ digits and signs as the tokenizer does; which characters are which is asked of t
 import re
 from array import array
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from iada.data.moses import SideName
 from iada.data.subwords import SPACE, Subwords, mark_spaces
 
+CharacterKind = Literal["letter", "digit", "sign"]
 _MOST_WORDS = 400_000
 _MOST_CHARACTERS = 20_000_000
 """What is remembered; Europarl has 250,000 words. Beyond, the memory is emptied, so that it does
@@ -87,18 +89,26 @@ class WordEncoder:
 
     def _learn_characters(self, characters: Iterable[str]) -> re.Pattern[str]:
         """Class new characters as the tokenizer does, and return the pattern that cuts words."""
-        split = self.subwords.tokenizer.pre_tokenizer.pre_tokenize_str
         for character in characters:
             self._known.add(character)
-            if len(split(f"a{character}")) == 1:
+            kind = character_kind(self.subwords, character)
+            if kind == "letter":
                 self._letters.add(character)
-            elif len(split(f"0{character}")) == 1:
+            elif kind == "digit":
                 self._digits.add(character)
         letters = "".join(map(re.escape, sorted(self._letters)))
         digits = "".join(map(re.escape, sorted(self._digits)))
         return re.compile(
             f"{SPACE}?[{letters}]+|{SPACE}?[{digits}]+|{SPACE}?[^{letters}{digits}{SPACE}]+"
         )
+
+
+def character_kind(subwords: Subwords, character: str) -> CharacterKind:
+    """Class a character, which is no space, as the tokenizer does when it cuts words."""
+    split = subwords.tokenizer.pre_tokenizer.pre_tokenize_str
+    if len(split(f"a{character}")) == 1:
+        return "letter"
+    return "digit" if len(split(f"0{character}")) == 1 else "sign"
 
 
 def _split(text: str) -> list[str]:

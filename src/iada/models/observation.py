@@ -42,6 +42,21 @@ class Observation:
     """Per stream (rows, length, dim): the topmost states, detached."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What a forward pass reads in place of the batch's own inputs; None keeps them."""
+
+    input_ids: Tensor | None = None
+    """(rows, length): source ids, of any length if `attention_mask` is given too."""
+    attention_mask: Tensor | None = None
+    """(rows, length): 1 where the source ids are not padding."""
+    decoder_input_ids: Tensor | None = None
+    """(rows, target length): decoder-input ids."""
+    zeroed: tuple[Tensor | None, ...] | None = None
+    """Per stream (rows, length): bool, positions whose embedding is multiplied by 0 as it leaves
+    the lookup, before anything is scaled or added."""
+
+
 class Observer:
     """Hooks on one model; `forward` runs it and returns an `Observation`."""
 
@@ -52,6 +67,7 @@ class Observer:
         self._projecting = True
         self._hidden: Tensor | None = None
         self._watching = False
+        self._zeroed: tuple[Tensor | None, ...] | None = None
         self._embeddings: list[Tensor] = []
         self._states: list[Tensor | None] = [None] * len(stacks)
         self._handles: list[RemovableHandle] = [
@@ -67,9 +83,8 @@ class Observer:
     def forward(
         self,
         batch: Batch,
+        changes: Changes | None = None,
         *,
-        input_ids: Tensor | None = None,
-        decoder_input_ids: Tensor | None = None,
         module: nn.Module | None = None,
         positions: Tensor | None = None,
         project: bool = True,
@@ -78,22 +93,28 @@ class Observer:
 
         Args:
             batch: what to read; its labels say which positions are in the loss.
-            input_ids: source ids to read instead of the batch's.
-            decoder_input_ids: decoder-input ids to read instead of the batch's.
+            changes: what to read instead of the batch's own inputs.
             module: the wrapper (DDP, compiled) to call in place of the model itself.
             positions: `loss_positions` of the batch, if they are known already.
             project: whether the logits are wanted. Without them the projection still runs, on no
                 rows, so that its weight stays in the graph of the output, where DDP looks for it.
         """
         call = self.model if module is None else module
-        source = batch["input_ids"] if input_ids is None else input_ids
-        target = batch["decoder_input_ids"] if decoder_input_ids is None else decoder_input_ids
+        changes = changes or Changes()
+        source, mask, target = (
+            own if other is None else other
+            for own, other in (
+                (batch["input_ids"], changes.input_ids),
+                (batch["attention_mask"], changes.attention_mask),
+                (batch["decoder_input_ids"], changes.decoder_input_ids),
+            )
+        )
         if positions is None:
             positions = loss_positions(batch["labels"])
-        with self._observing(positions, project=project):
+        with self._observing(positions, project=project, zeroed=changes.zeroed):
             output = call(
                 input_ids=source,
-                attention_mask=batch["attention_mask"],
+                attention_mask=mask,
                 decoder_input_ids=target,
                 use_cache=False,
                 return_dict=True,
@@ -110,12 +131,16 @@ class Observer:
             handle.remove()
 
     @contextmanager
-    def _observing(self, positions: Tensor, *, project: bool) -> Iterator[None]:
+    def _observing(
+        self, positions: Tensor, *, project: bool, zeroed: tuple[Tensor | None, ...] | None
+    ) -> Iterator[None]:
         self._positions, self._projecting, self._watching = positions, project, True
+        self._zeroed = zeroed
         try:
             yield
         finally:
             self._positions, self._hidden, self._watching = None, None, False
+            self._zeroed = None
             self._embeddings = []
             self._states = [None] * len(self._states)
 
@@ -126,13 +151,16 @@ class Observer:
         self._hidden = hidden.reshape(-1, hidden.shape[-1]).index_select(0, self._positions)
         return (self._hidden if self._projecting else self._hidden[:0],)
 
-    def _keep_embedding(self, _: nn.Module, __: Any, output: Tensor) -> None:
+    def _keep_embedding(self, _: nn.Module, __: Any, output: Tensor) -> Tensor | None:
         if not self._watching:
-            return
+            return None
         if torch.is_grad_enabled() and not output.requires_grad:
             # Frozen embeddings: the gradient at the lookup output is wanted all the same.
             output.requires_grad_(True)
+        # The lookups report in the order of the streams.
+        zeroed = None if self._zeroed is None else self._zeroed[len(self._embeddings)]
         self._embeddings.append(output)
+        return None if zeroed is None else output.masked_fill(zeroed[..., None], 0.0)
 
     def _watch_states(self, stream: int, stack: nn.Module, state_point: StatePoint) -> None:
         """Keep the tensor at the stack's last normalisation or last linear layer.

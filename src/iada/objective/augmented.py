@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from iada.augment.importance import measured, present_tokens, separate_importance
-from iada.augment.perturbation import Drop, Replace, Replacement, perturb
+from iada.augment.perturbation import Drop, Replace, Replacement, Zero, perturb
+from iada.augment.schedules import settings_at
 from iada.augment.selection import configured_probability, spread
 from iada.config.augment import AugmentConfig
 from iada.data.collate import Batch
 from iada.errors import ModelError
-from iada.models.observation import Observation, Observer, loss_positions
+from iada.models.observation import Changes, Observation, Observer, loss_positions
 from iada.models.projection import linear_projection
 from iada.objective.fused import fused_losses, nll_gradient
 from iada.objective.plain import plain_losses
@@ -26,6 +27,7 @@ from iada.objective.terms import Agreement, Sums, Terms
 from iada.seeding import generator as seeded_generator
 
 Computation = Literal["fused", "plain"]
+SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,10 @@ class AugmentedObjective:
 
         Args:
             batch: a batch with roles.
-            update: number of the update, for `augment.start_update`.
+            update: number of the update, for what depends on it; see `settings_at`.
             module: the wrapper (DDP, compiled) to call in place of the model itself.
         """
-        config = self.config
+        config = settings_at(self.config, update)
         # Found once: on a GPU the host waits for the number of positions.
         positions = loss_positions(batch["labels"])
         if not self.model.training or not config.perturbs or update < config.start_update:
@@ -93,27 +95,23 @@ class AugmentedObjective:
             smoothing = self.label_smoothing if self.model.training else 0.0
             sums = self._sums([view], batch, Terms(nll_weights=(1.0,), smoothing=smoothing))
             return Losses(sums.total, _count(positions), original=sums.nlls[0])
-        original = self._original_view(batch, positions, module)
-        ids, decoder_ids = self._perturbed_ids(batch, original)
-        perturbed = self._forward(
-            batch, positions, input_ids=ids, decoder_input_ids=decoder_ids, module=module
-        )
-        return self._combined(original, perturbed, batch)
+        original = self._original_view(config, batch, positions, module)
+        changes = self._changes(config, batch, original)
+        perturbed = self._forward(batch, positions, changes, module=module)
+        return self._combined(config, original, perturbed, batch)
 
     def _forward(
         self,
         batch: Batch,
         positions: Tensor,
+        changes: Changes | None = None,
         *,
-        input_ids: Tensor | None = None,
-        decoder_input_ids: Tensor | None = None,
         module: nn.Module | None = None,
         project: bool = True,
     ) -> Observation:
         return self.observer.forward(
             batch,
-            input_ids=input_ids,
-            decoder_input_ids=decoder_input_ids,
+            changes,
             module=module,
             positions=positions,
             project=project and self.projection is None,
@@ -130,10 +128,9 @@ class AugmentedObjective:
         return nll_gradient(self.projection, states, labels, smoothing=smoothing)
 
     def _original_view(
-        self, batch: Batch, positions: Tensor, module: nn.Module | None
+        self, config: AugmentConfig, batch: Batch, positions: Tensor, module: nn.Module | None
     ) -> Observation | None:
         """Run the original forward if a loss or the importance needs it."""
-        config = self.config
         in_the_loss = config.weight_original > 0 or config.weight_agreement > 0
         reused = config.measure in ("tnorm", "gnorm") and config.importance_pass == "reuse"
         if not (in_the_loss or reused):
@@ -150,9 +147,17 @@ class AugmentedObjective:
             )
 
     @torch.no_grad()
-    def probabilities(self, batch: Batch, original: Observation | None) -> tuple[Tensor, ...]:
-        """Return the replacement probability of every token of every stream."""
-        config = self.config
+    def probabilities(
+        self, batch: Batch, original: Observation | None, config: AugmentConfig | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the replacement probability of every token of every stream.
+
+        Args:
+            batch: a batch with roles.
+            original: its original view, if importance is read off it.
+            config: the settings of an update, if they are others than the objective's own.
+        """
+        config = config or self.config
         roles = (batch["source_roles"], batch["target_roles"])
         if config.measure == "uniform":
             psi = tuple(torch.zeros(r.shape, device=r.device) for r in roles)
@@ -201,17 +206,23 @@ class AugmentedObjective:
             )
         )
 
-    def _perturbed_ids(self, batch: Batch, original: Observation | None) -> tuple[Tensor, ...]:
+    def _changes(
+        self, config: AugmentConfig, batch: Batch, original: Observation | None
+    ) -> Changes:
+        """Return what the perturbed view reads in place of the batch's own inputs."""
+        if config.reads_ciphers:
+            return _enciphered(batch)
         streams = (batch["input_ids"], batch["decoder_input_ids"])
-        probabilities = self.probabilities(batch, original)
+        probabilities = self.probabilities(batch, original, config)
         generator = self._generator(batch, "perturb")
-        sides = ("source", "target")
-        return tuple(
-            perturb(ids, probability, self.replacement, generator=generator)[0]
-            if self.config.sides in ("both", side)
-            else ids
-            for side, ids, probability in zip(sides, streams, probabilities, strict=True)
+        (source, source_selected), (target, target_selected) = (
+            perturb(ids, probability, self.replacement, generator=generator)
+            if config.sides in ("both", side)
+            else (ids, None)
+            for side, ids, probability in zip(SIDES, streams, probabilities, strict=True)
         )
+        zeroed = (source_selected, target_selected) if isinstance(self.replacement, Zero) else None
+        return Changes(input_ids=source, decoder_input_ids=target, zeroed=zeroed)
 
     def _generator(self, batch: Batch, purpose: str) -> torch.Generator:
         """Open the batch's own stream of random numbers for a purpose."""
@@ -219,9 +230,13 @@ class AugmentedObjective:
         return seeded_generator(self.seed, purpose, *batch["noise_key"], device=device)
 
     def _combined(
-        self, original: Observation | None, perturbed: Observation, batch: Batch
+        self,
+        config: AugmentConfig,
+        original: Observation | None,
+        perturbed: Observation,
+        batch: Batch,
     ) -> Losses:
-        config, smoothing = self.config, self.label_smoothing
+        smoothing = self.label_smoothing
         count = _count(perturbed.positions)
         agreement = None
         if config.weight_agreement > 0:
@@ -251,6 +266,15 @@ def _count(positions: Tensor) -> Tensor:
     return torch.full((), len(positions), device=positions.device)
 
 
+def _enciphered(batch: Batch) -> Changes:
+    """Return the enciphered source of a batch."""
+    if "cipher_input_ids" not in batch:
+        raise ValueError("the batch has no enciphered source: cut it with `CipheredWindows`")
+    return Changes(
+        input_ids=batch["cipher_input_ids"], attention_mask=batch["cipher_attention_mask"]
+    )
+
+
 def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
     """Make Ω from what a model's configuration says of its vocabulary."""
     settings: Any = model.config
@@ -258,6 +282,8 @@ def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
     ids = {name: getattr(settings, f"{name}_token_id", None) for name in names}
     if config.replacement == "replace":
         return Replace(settings.vocab_size, [i for i in ids.values() if i is not None])
+    if config.drop == "zero":
+        return Zero()
     if ids["mask"] is None:
         if not config.perturbs:
             return Drop(ids["pad"] or 0)

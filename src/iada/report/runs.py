@@ -29,6 +29,8 @@ METHOD_LABELS: dict[str, str] = {
     "coword_drop": "CoWord dropout",
     "uniform_drop_all_losses": "Uniform (Drop, all losses)",
     "uniform_replace_all_losses": "Uniform (Repl, all losses)",
+    "bpe_dropout": "BPE-dropout",
+    "cipher": "CipherDAug",
 }
 """Readable names of the methods."""
 SENTENCE_LEVEL = "Sentence-level"

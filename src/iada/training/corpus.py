@@ -7,11 +7,14 @@ import numpy as np
 from iada.config.data import Split
 from iada.config.run import RunConfig
 from iada.data import readers
+from iada.data.ciphered import CipheredWindows
+from iada.data.ciphers import learn_ciphers
 from iada.data.documents import ParallelDocument
 from iada.data.encoding import pretokenized
 from iada.data.moses import configured_moses
 from iada.data.noise import context_noise
 from iada.data.prepared import PreparedCorpus, sha256
+from iada.data.resegmented import ResegmentedWindows
 from iada.data.store import TokenStore
 from iada.data.subsets import sha256_of_numbers, subset_documents
 from iada.data.subwords import Subwords, train_subwords
@@ -47,15 +50,19 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     train, dev = read_split(config, "train"), read_split(config, "dev")
     if subwords is None:
         moses = configured_moses(config.data, config.subwords)
+        ciphers = learn_ciphers(train, config.augment)
         subwords = train_subwords(
-            pretokenized(train, moses, Workers(1)),
+            pretokenized(train, moses, Workers(1), ciphers=ciphers),
             vocabulary_size=config.subwords.vocabulary_size,
             merges=config.subwords.merges,
             moses=moses,
+            ciphers=ciphers,
         )
+    ciphers = subwords.ciphers if config.augment.reads_ciphers else None
+    store = TokenStore.build(train, subwords, ciphers=ciphers)
     return Corpus(
         subwords=subwords,
-        train=training_windows(TokenStore.build(train, subwords), config),
+        train=training_windows(store, config, subwords),
         dev=Windows(TokenStore.build(dev, subwords), config.windows),
     )
 
@@ -63,29 +70,44 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
 def _open_prepared(
     prepared: PreparedCorpus, config: RunConfig, subwords: Subwords | None
 ) -> Corpus:
-    prepared.check_settings(config.data, config.subwords)
+    prepared.check_settings(config.data, config.subwords, config.augment)
     encoding = prepared.subwords()
     if subwords is not None and subwords.tokenizer.to_str() != encoding.tokenizer.to_str():
         raise DataError(
             f"{prepared.path} has another byte-pair encoding than the run. "
             "Use the corpus with which the run began."
         )
+    keys = config.augment.cipher_keys if config.augment.reads_ciphers else ()
+    store = prepared.store("train", encoding, cipher_keys=keys)
     return Corpus(
         subwords=encoding,
-        train=training_windows(prepared.store("train", encoding), config),
+        train=training_windows(store, config, encoding),
         dev=Windows(prepared.store("dev", encoding), config.windows),
     )
 
 
-def training_windows(store: TokenStore, config: RunConfig) -> Windows:
-    """Cut the training windows of a run: those of its subset of documents, with its noise."""
+def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -> Windows:
+    """Cut the training windows of a run.
+
+    They are those of its subset of documents, with its noise, and drawn as its augmentation asks.
+    """
     sizes = np.diff(store.document_starts)
-    return Windows(
-        store,
-        config.windows,
-        documents=subset_documents(sizes, config.data.subset, config.data.subset_seed),
-        noise=context_noise(config.windows),
-    )
+    documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
+    noise = context_noise(config.windows)
+    augment, windows = config.augment, config.windows
+    if augment.reads_ciphers:
+        return CipheredWindows(store, windows, seed=config.seed, documents=documents, noise=noise)
+    if augment.bpe_dropout > 0:
+        return ResegmentedWindows(
+            store,
+            windows,
+            subwords=subwords,
+            dropout=augment.bpe_dropout,
+            seed=config.seed,
+            documents=documents,
+            noise=noise,
+        )
+    return Windows(store, windows, documents=documents, noise=noise)
 
 
 def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:

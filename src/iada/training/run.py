@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
 
-from iada.augment.perturbation import Drop, Replace, Replacement
+from iada.augment.perturbation import Drop, Replace, Replacement, Zero
 from iada.config.files import to_mapping, write_yaml
 from iada.config.run import RunConfig
 from iada.data.batching import TokenBatchSampler
 from iada.data.collate import Collator
+from iada.data.resegmented import ResegmentedWindows
 from iada.data.subwords import Subwords
+from iada.data.windows import Windows
 from iada.models.build import build_model
 from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
 from iada.training.corpus import Corpus, data_record, load_corpus
@@ -59,6 +61,7 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
     trainer = make_trainer(config, corpus, model, folder)
     checkpoint = folder.last_checkpoint() if resume else None
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    _report_held(corpus.train)
     if state.is_main_process:
         _save_model(folder, model, corpus.subwords)
     state.wait_for_everyone()
@@ -88,7 +91,7 @@ def make_trainer(
 
     def sampler(windows: Any) -> TokenBatchSampler:
         return TokenBatchSampler(
-            windows.lengths(),
+            windows.planned_lengths(),
             max_tokens=config.train.max_tokens,
             seed=config.seed,
             rank=state.process_index,
@@ -119,9 +122,9 @@ def make_trainer(
 
 
 def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
-    """Return Ω of a run: `<mask>`, or any piece that is neither special nor a byte."""
+    """Return Ω of a run: `<mask>`, zero, or any piece that is neither special nor a byte."""
     if config.augment.replacement == "drop":
-        return Drop(subwords.special.mask)
+        return Zero() if config.augment.drop == "zero" else Drop(subwords.special.mask)
     return Replace(len(subwords), subwords.reserved_ids)
 
 
@@ -176,9 +179,9 @@ def describe_plan(config: RunConfig) -> str:
         special = corpus.subwords.special
         model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
     sampler = TokenBatchSampler(
-        corpus.train.lengths(), max_tokens=config.train.max_tokens, seed=config.seed
+        corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
-    lengths = corpus.train.lengths()
+    lengths = corpus.train.planned_lengths()
     padded = sum(
         len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
     )
@@ -199,6 +202,17 @@ def describe_plan(config: RunConfig) -> str:
         ("run folder", str(config.output)),
     ]
     return "\n".join(f"{name:<33}{value}" for name, value in rows)
+
+
+def _report_held(windows: Windows) -> None:
+    """Say how many windows this process could not segment as freely as they were drawn."""
+    if isinstance(windows, ResegmentedWindows) and windows.held:
+        logger.info(
+            "%d of %d windows drawn with BPE-dropout came out longer than planned: their oldest "
+            "sentences kept the plain segmentation.",
+            windows.held,
+            windows.drawn,
+        )
 
 
 def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from iada.augment.perturbation import Drop, Replace, perturb
+from iada.augment.perturbation import Drop, Replace, Zero, perturb
 from iada.seeding import generator
 
 IDS = torch.arange(6, 26).reshape(2, 10)
@@ -25,6 +25,13 @@ def test_only_selected_positions_change_and_the_input_is_left_alone() -> None:
     assert ids[selected].eq(5).all()
     assert ids[~selected].equal(IDS[~selected])
     assert 0 < int(selected.sum()) < 20
+
+
+def test_zero_keeps_the_tokens_and_selects_those_that_mask_would() -> None:
+    p = torch.full((2, 10), 0.5)
+    ids, selected = perturb(IDS, p, Zero(), generator=generator(3))
+    assert ids.equal(IDS)
+    assert selected.equal(perturb(IDS, p, Drop(5), generator=generator(3))[1])
 
 
 def test_the_same_generator_gives_the_same_noise() -> None:

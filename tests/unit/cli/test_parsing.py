@@ -165,3 +165,16 @@ def test_help_shows_the_values_of_the_recipe(
     assert "--augment.p_context" in shown
     assert "(default: 5)" in shown
     assert "--config" not in shown
+
+
+def test_a_list_takes_all_values_up_to_the_next_flag(tmp_path: Path) -> None:
+    command = train("--method", "cipher", "--augment.cipher_keys", "1", "3", "5")
+    assert command.recipe is None
+    assert command.config.augment.cipher_keys == (1, 3, 5)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("method: cipher\naugment: {cipher_keys: [1, 2, 3]}\n", encoding="utf-8")
+    assert train(recipe).config.augment.cipher_keys == (1, 2, 3)
+    command = train(recipe, "--augment.cipher_keys", "4", "--seed", "7")
+    assert command.recipe == recipe
+    assert command.config.augment.cipher_keys == (4,)
+    assert command.config.seed == 7

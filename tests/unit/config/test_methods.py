@@ -1,12 +1,14 @@
 """The named methods are the paper's systems and the controls, key by key."""
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 
 from iada.config.augment import AugmentConfig
 from iada.config.methods import METHOD_NAMES, Method, augmentation
 from iada.config.run import RunConfig
+from iada.errors import ConfigError
 
 
 @pytest.mark.parametrize("replacement", ["drop", "replace"])
@@ -63,6 +65,52 @@ def test_the_uniform_control_differs_from_iada_in_the_measure_alone(
         "uniform_drop_all_losses" if replacement == "drop" else "uniform_replace_all_losses"
     )
     assert augmentation(name) == AugmentConfig(measure="uniform", replacement=replacement)
+
+
+def test_bpe_dropout_learns_from_one_view_that_is_segmented_anew() -> None:
+    config = augmentation("bpe_dropout")
+    assert config == replace(augmentation("doc2doc"), bpe_dropout=0.1)
+
+
+def test_cipher_is_cipherdaug() -> None:
+    config = augmentation("cipher")
+    assert (config.cipher_keys, config.cipher_cased, config.joint_update) == ((1, 2), False, 500)
+    # CE + CE + 5 KL, divided by twice the tokens.
+    weights = (config.weight_original, config.weight_perturbed, config.weight_agreement)
+    assert weights == (0.5, 0.5, 2.5)
+    assert config.reads_ciphers
+    assert not replace(config, weight_perturbed=0, weight_agreement=0, joint_update=0).reads_ciphers
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "message"),
+    [
+        (
+            "cipher",
+            {"p_context": 0.1},
+            r"`augment\.p_context` must be 0 with `augment.cipher_keys`",
+        ),
+        ("cipher", {"p_current": 0.1}, r"`augment\.p_current` must be 0"),
+        ("cipher", {"measure": "gnorm"}, r"`augment\.measure` must be uniform"),
+        ("cipher", {"bpe_dropout": 0.1}, r"`augment\.bpe_dropout` must be 0"),
+        ("cipher", {"cipher_keys": (1, 1)}, r"`augment\.cipher_keys` must be a list of different"),
+        ("cipher", {"cipher_keys": (0,)}, r"`augment\.cipher_keys` must be .* but is \[0\]"),
+        ("bpe_dropout", {"bpe_dropout": 1.1}, r"`augment\.bpe_dropout` must be between 0 and 1"),
+        ("bpe_dropout", {"joint_update": 3}, r"`augment\.weight_perturbed` must be above 0 with"),
+        ("word_drop", {"ramp": 0.0}, r"`augment\.ramp` must be empty, or above 0, but is 0.0"),
+        ("word_drop", {"joint_update": -1}, r"`augment\.joint_update` must be 0 or more"),
+    ],
+)
+def test_what_cannot_go_together_is_refused(
+    method: Method, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        replace(augmentation(method), **changes)
+
+
+def test_one_segmentation_serves_both_views_so_importance_and_dropout_go_together() -> None:
+    config = replace(augmentation("iada_replace_gnorm"), bpe_dropout=0.1)
+    assert config.perturbs
 
 
 def test_every_name_has_a_method_and_the_default_run_follows_its_own() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from iada.config.data import DataConfig, Split, SubwordConfig
+from iada.config.methods import augmentation
 from iada.data import preparing
 from iada.data.prepared import PreparedCorpus
 from iada.data.preparing import Preparation, finished_stages, prepare
@@ -259,3 +260,30 @@ def test_a_file_of_another_size_is_noticed_at_once(preparation: Preparation) -> 
     path.unlink()
     with pytest.raises(DataError, match=r"source\.ids should have \d+ bytes but is missing"):
         PreparedCorpus.open(corpus.path)
+
+
+def test_ciphers_belong_to_the_training_split_and_do_not_depend_on_workers(
+    preparation: Preparation, tmp_path: Path
+) -> None:
+    ciphered = replace(
+        preparation,
+        subwords=SubwordConfig(vocabulary_size=600, pretokenize="moses"),
+        augment=augmentation("cipher"),
+    )
+    corpus = prepare(ciphered)
+    subwords = corpus.subwords()
+    built = TokenStore.build(read_split(ciphered.data, "train"), subwords, ciphers=subwords.ciphers)
+    stored = corpus.store("train", subwords, cipher_keys=(1, 2))
+    assert len(stored.ciphered) == 2
+    for left, right in zip(stored.sides, built.sides, strict=True):
+        assert np.array_equal(left.ids, right.ids)
+        assert np.array_equal(left.offsets, right.offsets)
+    assert not list((corpus.path / "dev").glob("cipher*"))
+    counts = corpus.manifest["splits"]["train"]["tokens"]
+    assert counts["cipher-2"] == built.ciphered[1].lengths().sum()
+    assert corpus.manifest["settings"]["augment.cipher_keys"] == [1, 2]
+    assert "cipher" not in corpus.summary()
+    with pytest.raises(DataError, match=r"cipher-1\.offsets is missing"):
+        corpus.store("dev", subwords, cipher_keys=(1,))
+    shared = prepare(replace(ciphered, output=tmp_path / "shared", workers=2))
+    assert manifest(shared.path) == manifest(corpus.path)

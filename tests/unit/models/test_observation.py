@@ -9,13 +9,15 @@ from transformers import PreTrainedModel
 
 from iada.data.collate import Batch
 from iada.errors import ModelError
-from iada.models.observation import Observer, loss_positions
+from iada.models.observation import Changes, Observer, loss_positions
 
 ModelFactory = Callable[[str], PreTrainedModel]
 
 POST_NORM = ("marian", "bart")
 PRE_NORM = ("mbart", "m2m100")
 ARCHITECTURES = (*POST_NORM, *PRE_NORM, "t5")
+
+IDS = ("input_ids", "decoder_input_ids")
 
 every_architecture = pytest.mark.parametrize("architecture", ARCHITECTURES)
 
@@ -169,11 +171,65 @@ def test_other_ids_can_be_read_in_place_of_the_batch(
     changed["decoder_input_ids"][1, 1] = 31
     observed = Observer(model).forward(
         batch,
-        input_ids=changed["input_ids"],
-        decoder_input_ids=changed["decoder_input_ids"],
+        Changes(input_ids=changed["input_ids"], decoder_input_ids=changed["decoder_input_ids"]),
     )
     expected = full_logits(model, changed)[batch["labels"] >= 0]
     torch.testing.assert_close(observed.logits, expected)
+
+
+@every_architecture
+def test_a_source_of_another_length_can_be_read(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    longer = torch.tensor([[13, 4, 14, 15, 16, 2], [17, 18, 2, 0, 0, 0]])
+    changed: Batch = {**batch, "input_ids": longer, "attention_mask": (longer != 0).long()}
+    observed = Observer(model).forward(
+        batch, Changes(input_ids=longer, attention_mask=changed["attention_mask"])
+    )
+    expected = full_logits(model, changed)[batch["labels"] >= 0]
+    torch.testing.assert_close(observed.logits, expected)
+
+
+@every_architecture
+def test_a_zeroed_token_is_one_whose_embedding_is_zero(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    blank = 35
+    with torch.no_grad():
+        for stack in (model.get_encoder(), model.get_decoder()):
+            stack.get_input_embeddings().weight[blank] = 0.0
+    zeroed = tuple(torch.zeros_like(batch[name], dtype=torch.bool) for name in IDS)
+    zeroed[0][0, 0] = zeroed[0][1, 0] = zeroed[1][0, 1] = zeroed[1][1, 2] = True
+    ids = [batch[name].masked_fill(z, blank) for name, z in zip(IDS, zeroed, strict=True)]
+    observer = Observer(model)
+    found = observer.forward(batch, Changes(zeroed=zeroed))
+    expected = observer.forward(batch, Changes(input_ids=ids[0], decoder_input_ids=ids[1]))
+    # Whatever else a token brings, its position above all, is there as for any other token.
+    torch.testing.assert_close(found.hidden, expected.hidden)
+    for state, other in zip(found.states, expected.states, strict=True):
+        torch.testing.assert_close(state, other)
+    assert not torch.allclose(found.hidden, observer.forward(batch).hidden)
+    one_side = observer.forward(batch, Changes(zeroed=(None, zeroed[1])))
+    torch.testing.assert_close(one_side.states[0], observer.forward(batch).states[0])
+
+
+@pytest.mark.parametrize("architecture", [name for name in ARCHITECTURES if name != "t5"])
+def test_positions_are_all_that_is_left_of_zeroed_tokens(
+    build: ModelFactory, batch: Batch, architecture: str
+) -> None:
+    model = build(architecture)
+    everything = tuple(torch.ones_like(batch[name], dtype=torch.bool) for name in IDS)
+    observer = Observer(model)
+    states = observer.forward(batch, Changes(zeroed=everything)).states
+    # Two places of a row differ, and the same place of two rows reads alike: no token, no row.
+    assert not torch.allclose(states[0][0, 0], states[0][0, 1])
+    alike: Batch = {**batch, "input_ids": batch["input_ids"].clamp(min=6).flip(0)}
+    again = observer.forward(alike, Changes(zeroed=everything)).states
+    if architecture != "m2m100":
+        # M2M100 counts positions without padding, which the other ids lack.
+        torch.testing.assert_close(states[0], again[0])
 
 
 @every_architecture
@@ -196,7 +252,7 @@ def test_nothing_is_kept_alive_after_a_failed_forward(build: ModelFactory, batch
     observer = Observer(model)
     too_long = torch.full((2, 65), 7)
     with pytest.raises(IndexError):
-        observer.forward(batch, decoder_input_ids=too_long)
+        observer.forward(batch, Changes(decoder_input_ids=too_long))
     torch.testing.assert_close(
         observer.forward(batch).logits, full_logits(model, batch)[batch["labels"] >= 0]
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from iada.augment.perturbation import Drop, Replace
+from iada.augment.perturbation import Drop, Replace, Zero
 from iada.config.augment import AugmentConfig
 from iada.config.methods import METHOD_NAMES, augmentation
 from iada.data.collate import Batch
@@ -119,6 +119,8 @@ def test_every_method_gives_gradients_to_every_parameter(
     method: Any, tiny_model: Build, batch: Batch
 ) -> None:
     model = tiny_model()
+    batch["cipher_input_ids"] = batch["input_ids"].flip(0)
+    batch["cipher_attention_mask"] = batch["attention_mask"].flip(0)
     losses = _objective(model, augmentation(method))(batch)
     losses.total.backward()
     missing = [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None]
@@ -466,3 +468,69 @@ def test_weights_of_zero_reduce_exactly_to_the_baseline(tiny_model: Build, batch
         torch.manual_seed(5)
         losses.append(objective(batch).total.item())
     assert losses[0] == losses[1]
+
+
+def _seen_embeddings(objective: AugmentedObjective, batch: Batch) -> list[torch.Tensor]:
+    """Record what each lookup of the last forward pass hands on, source first."""
+    seen: list[torch.Tensor] = []
+    stacks = (objective.model.get_encoder(), objective.model.get_decoder())
+    lookups = {id(m): m for m in (stack.get_input_embeddings() for stack in stacks)}
+    handles = [
+        lookup.register_forward_hook(lambda _, __, output: seen.append(output.detach()))
+        for lookup in lookups.values()
+    ]
+    objective(batch)
+    for handle in handles:
+        handle.remove()
+    return seen[-2:]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("method", ["word_drop", "iada_drop_gnorm", "iada_drop_tnorm"])
+def test_zero_mode_zeroes_what_mask_mode_would_replace(
+    architecture: str, method: Any, tiny_model: Build, batch: Batch
+) -> None:
+    config = replace(augmentation(method), p_context=0.5, p_current=0.5)
+    # Dropout off and layers dropped alike, so that both modes measure the same importance.
+    model = tiny_model(architecture, dropout=False)
+    torch.manual_seed(5)
+    masked = _views(_objective(model, config, seed=3), batch)[-1]
+    objective = AugmentedObjective(
+        tiny_model(architecture, dropout=False), replace(config, drop="zero"), seed=3
+    )
+    assert objective.replacement == Zero()
+    assert _views(objective, batch)[-1]["input_ids"].equal(batch["input_ids"])
+    torch.manual_seed(5)
+    seen = _seen_embeddings(objective, batch)
+    for embeddings, name in zip(seen, ("input_ids", "decoder_input_ids"), strict=True):
+        dropped = masked[name] != batch[name]  # type: ignore[literal-required]
+        roles = batch["source_roles" if name == "input_ids" else "target_roles"]
+        assert dropped.any()
+        assert not dropped[roles == Role.SPECIAL].any()
+        assert embeddings[dropped].eq(0).all()
+        present = ~dropped & (batch[name] != 0)  # type: ignore[literal-required]
+        assert embeddings[present].abs().sum(dim=-1).gt(0).all()
+
+
+def test_zeroing_one_side_leaves_the_other_alone(tiny_model: Build, batch: Batch) -> None:
+    config = replace(augmentation("coword_drop"), drop="zero", p_current=0.999)
+    source, target = _seen_embeddings(AugmentedObjective(tiny_model(), config), batch)
+    assert source[batch["source_roles"] == Role.CURRENT].eq(0).all()
+    assert source[batch["source_roles"] == Role.CONTEXT].abs().sum(dim=-1).gt(0).all()
+    assert target[batch["target_roles"] != Role.SPECIAL].abs().sum(dim=-1).gt(0).all()
+
+
+def test_the_ramp_holds_replacement_back_at_first(tiny_model: Build, batch: Batch) -> None:
+    config = replace(augmentation("word_replace"), p_context=0.9, p_current=0.9, ramp=1000.0)
+    objective = _objective(tiny_model(), config)
+    seen: list[torch.Tensor] = []
+    handle = objective.model.register_forward_pre_hook(
+        lambda _, __, kwargs: seen.append(kwargs["input_ids"].clone()), with_kwargs=True
+    )
+    objective(batch, update=0)
+    objective(batch, update=20_000)
+    handle.remove()
+    changed = [int((ids != batch["input_ids"]).sum()) for ids in seen]
+    eligible = int((batch["source_roles"] != Role.SPECIAL).sum())
+    assert changed[0] == 0
+    assert changed[1] > eligible / 2

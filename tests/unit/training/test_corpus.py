@@ -6,12 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
+from iada.config.methods import augmentation
 from iada.config.run import RunConfig
 from iada.data.moses import Moses
 from iada.data.noise import ABSENT
 from iada.data.preparing import Preparation, prepare
+from iada.data.resegmented import ResegmentedWindows
 from iada.data.subwords import train_subwords
+from iada.data.windows import Windows
 from iada.errors import DataError
 from iada.training.corpus import Corpus, data_record, load_corpus
 
@@ -105,3 +109,88 @@ def test_moses_tokenisation_reaches_training_and_validation(config: RunConfig) -
     assert corpus.subwords.moses == Moses("en", "de")
     pieces = set(corpus.subwords.pieces(corpus.dev[0, 0].source_ids.tolist()))
     assert pieces & {"▁,", "▁.", "▁!", "▁?"}
+
+
+@pytest.fixture(scope="module")
+def cipher(config: RunConfig) -> RunConfig:
+    return replace(
+        config, augment=augmentation("cipher"), subwords=SubwordConfig(vocabulary_size=600)
+    )
+
+
+@pytest.fixture(scope="module")
+def prepared_cipher(cipher: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
+    folder = tmp_path_factory.mktemp("cipher") / "corpus"
+    prepare(Preparation(cipher.data, cipher.subwords, folder, augment=cipher.augment, workers=1))
+    return replace(cipher, data=replace(cipher.data, prepared=folder))
+
+
+def _enciphered(corpus: Corpus) -> list[int]:
+    rows = corpus.train.__getitems__([(1, number) for number in range(len(corpus.train))])
+    assert rows.ciphered is not None
+    return list(rows.ciphered.ids.tolist())
+
+
+def test_ciphers_are_the_same_from_files_and_from_a_prepared_corpus(
+    cipher: RunConfig, prepared_cipher: RunConfig
+) -> None:
+    read, mapped = load_corpus(cipher), load_corpus(prepared_cipher)
+    assert read.subwords.ciphers == mapped.subwords.ciphers is not None
+    assert read.subwords.tokenizer.to_str() == mapped.subwords.tokenizer.to_str()
+    assert _enciphered(read) == _enciphered(mapped)
+    assert np.array_equal(read.train.planned_lengths(), mapped.train.planned_lengths())
+    for corpus in (read, mapped):
+        assert type(corpus.dev) is Windows
+        assert corpus.dev.store.ciphered == ()
+
+
+def test_a_resumed_run_enciphers_with_the_alphabet_of_its_encoding(cipher: RunConfig) -> None:
+    first = load_corpus(cipher)
+    assert _enciphered(load_corpus(cipher, first.subwords)) == _enciphered(first)
+
+
+def test_a_prepared_corpus_serves_only_the_ciphers_it_was_made_with(
+    prepared: RunConfig, prepared_cipher: RunConfig
+) -> None:
+    augment = prepared_cipher.augment
+    refused = [
+        (replace(prepared, augment=augment), r"cipher_keys is None .* and \[1, 2\] here"),
+        (replace(prepared_cipher, augment=AugmentConfig()), r"cipher_keys is \[1, 2\] in .* None"),
+        (
+            replace(prepared_cipher, augment=replace(augment, cipher_keys=(1, 3))),
+            r"cipher_keys is \[1, 2\] in the prepared corpus and \[1, 3\] here",
+        ),
+        (
+            replace(prepared_cipher, augment=replace(augment, cipher_cased=True)),
+            "cipher_cased is False in the prepared corpus and True here",
+        ),
+    ]
+    for config, message in refused:
+        with pytest.raises(DataError, match=message):
+            load_corpus(config)
+
+
+def test_the_vocabulary_of_ciphers_can_be_used_without_them(prepared_cipher: RunConfig) -> None:
+    plain = replace(augmentation("doc2doc"), cipher_keys=(1, 2))
+    corpus = load_corpus(replace(prepared_cipher, augment=plain))
+    assert type(corpus.train) is Windows
+    assert corpus.train.store.ciphered == ()
+    assert corpus.subwords.ciphers is not None
+
+
+def test_bpe_dropout_belongs_to_training_alone(config: RunConfig, corpus: Corpus) -> None:
+    augment = augmentation("bpe_dropout")
+    dropped = load_corpus(replace(config, augment=augment), corpus.subwords)
+    assert isinstance(dropped.train, ResegmentedWindows)
+    assert dropped.train.dropout == 0.1
+    assert type(dropped.dev) is Windows
+    assert np.array_equal(dropped.dev[0, 3].source_ids, corpus.dev[0, 3].source_ids)
+    drawn, plain = (c.train.__getitems__([(0, 1)]).target_ids for c in (dropped, corpus))
+    assert len(drawn) >= len(plain)
+    seeds = {
+        load_corpus(replace(config, augment=augment, seed=seed), corpus.subwords)
+        .train[0, 1]
+        .source_ids.tobytes()
+        for seed in range(4)
+    }
+    assert len(seeds) > 1

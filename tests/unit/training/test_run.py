@@ -1,14 +1,20 @@
 import json
+import logging
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from iada.augment.perturbation import Drop, Zero
+from iada.config.methods import Method, augmentation
 from iada.config.mini import mini_run
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
+from iada.data.subwords import Subwords
 from iada.training.callbacks import MetricsFile
-from iada.training.run import describe_plan, train
+from iada.training.run import describe_plan, replacement, train
 from iada.training.schedules import inverse_square_root
 
 TINY = ModelConfig(
@@ -60,6 +66,38 @@ def test_the_plan_tells_sizes_and_touches_nothing(mini_corpus: Path, tmp_path: P
     assert plan["training documents"].strip() == "30"
     assert plan["updates at most"].strip() == "12"
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "expected"),
+    [
+        ("word_drop", {}, Drop(5)),
+        ("word_drop", {"drop": "zero"}, Zero()),
+        ("iada_drop_tnorm", {"drop": "zero"}, Zero()),
+    ],
+)
+def test_what_a_dropped_token_leaves_is_configured(
+    method: Method, changes: dict[str, Any], expected: object, subwords: Subwords
+) -> None:
+    config = RunConfig(augment=replace(augmentation(method), **changes))
+    assert replacement(config, subwords) == expected
+
+
+def test_a_run_says_how_many_windows_kept_plain_sentences(
+    mini_corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    config = replace(
+        config,
+        augment=replace(augmentation("bpe_dropout"), bpe_dropout=1.0),
+        train=replace(config.train, max_updates=2, validate_every=2),
+    )
+    with caplog.at_level(logging.INFO, logger="iada"):
+        train(config)
+    (line,) = (text for text in caplog.messages if "drawn with BPE-dropout" in text)
+    held, drawn = map(int, re.findall(r"\d+", line))
+    # Two batches: characters fill the windows of this configuration to the limit.
+    assert 0 < held <= drawn < 60
 
 
 def test_metrics_after_the_checkpoint_are_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
