@@ -1,6 +1,6 @@
 """Segment documents in several processes: Moses tokenisation, and tokens for the store."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from iada.data.documents import ParallelDocument
 from iada.data.moses import Moses
 from iada.data.store import StoredIds, StoreWriter, id_type
 from iada.data.subwords import Subwords
+from iada.data.tagging import untagged
 from iada.data.words import WordEncoder
 from iada.data.workers import Workers, loaded
 
@@ -61,15 +62,26 @@ def write_store(
 
 
 def pretokenized(
-    documents: Iterable[ParallelDocument], moses: Moses | None, workers: Workers
+    documents: Iterable[ParallelDocument],
+    moses: Moses | None,
+    workers: Workers,
+    *,
+    tags: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield every sentence of both sides in the form that the byte-pair encoding reads."""
+    """Yield every sentence of both sides in the form that the byte-pair encoding reads.
+
+    Args:
+        documents: the sentences.
+        moses: the tokenisation that comes first, if any.
+        workers: who tokenises.
+        tags: special tokens that may begin a source sentence; they are no text to learn from.
+    """
     if moses is None:
         for document in documents:
-            yield from document.source.sentences
+            yield from untagged(document.source.sentences, tags)
             yield from document.target.sentences
         return
-    for sentences in workers.map(partial(_tokenize, moses), _chunks(documents)):
+    for sentences in workers.map(partial(_tokenize, moses, tags), _chunks(documents)):
         yield from sentences
 
 
@@ -98,7 +110,8 @@ def _encode(tokenizer: Path, chunk: _Chunk) -> _Encoded:
     )
 
 
-def _tokenize(moses: Moses, chunk: _Chunk) -> list[str]:
+def _tokenize(moses: Moses, tags: Sequence[str], chunk: _Chunk) -> list[str]:
     # The copy that came with the chunk has yet to compile its rules.
     ready = loaded(moses, lambda: moses)
-    return [*ready.tokenize(chunk.source, "source"), *ready.tokenize(chunk.target, "target")]
+    source = untagged(chunk.source, tags)
+    return [*ready.tokenize(source, "source"), *ready.tokenize(chunk.target, "target")]

@@ -89,7 +89,8 @@ class PreparedCorpus:
     def check_settings(self, data: DataConfig, subwords: SubwordConfig) -> None:
         """Refuse to serve a run whose corpus or encoding is another one."""
         given = store_settings(data, subwords)
-        saved = self.manifest["settings"]
+        # A setting that is newer than the folder had its default when the folder was made.
+        saved = store_settings(DataConfig(), SubwordConfig()) | self.manifest["settings"]
         changed = [
             f"{key} is {saved.get(key)!r} in the prepared corpus and {value!r} here"
             for key, value in given.items()

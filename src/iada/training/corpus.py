@@ -48,10 +48,11 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     if subwords is None:
         moses = configured_moses(config.data, config.subwords)
         subwords = train_subwords(
-            pretokenized(train, moses, Workers(1)),
+            pretokenized(train, moses, Workers(1), tags=config.subwords.tags),
             vocabulary_size=config.subwords.vocabulary_size,
             merges=config.subwords.merges,
             moses=moses,
+            tags=config.subwords.tags,
         )
     return Corpus(
         subwords=subwords,
