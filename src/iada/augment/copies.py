@@ -241,7 +241,7 @@ class Copier:
                 self._replacement,
                 generator=generator,
             )
-            self.tokens += len(ids)
+            self.tokens += int((numbers.probability > 0).sum())
             replaced = swaps(self.subwords, tokens, selected[0].tolist(), drawn[0].tolist())
         if replaced:
             changed = settings.rendering.text(self.subwords, text, ids, replaced, side)

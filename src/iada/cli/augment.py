@@ -27,7 +27,7 @@ class AugmentCommand:
     """
 
     run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
-    """Run folder of the model. Back-translation needs one from the target to the source language."""
+    """Run folder of the model; for back-translation one from the target to the source language."""
     output: Path | None = None
     """Folder to write."""
     kind: Kind = "perturb"

@@ -52,17 +52,19 @@ def rewritten(data: DataConfig, folder: Path, *, several: bool = False) -> DataC
 def write_split(data: DataConfig, split: Split, documents: Iterable[ParallelDocument]) -> None:
     """Write the documents of a split in the form that the configuration gives.
 
-    TSV and JSON lines hold the number of a document, counted from 1, and the two sides.
+    TSV and JSON lines hold the number of a document, counted from 1, and the two sides under their
+    language codes, so that they can be read in both directions.
     """
+    languages = data.source_language, data.target_language
     source, target = data.paths(split)
     source.parent.mkdir(parents=True, exist_ok=True)
     match data.file_format(split):
         case "text":
             _write_text(source, target, data.boundaries, documents)
         case "tsv":
-            _write_lines(source, _tsv_lines(documents))
+            _write_lines(source, _tsv_lines(documents, languages))
         case "jsonl":
-            _write_lines(source, _json_lines(documents))
+            _write_lines(source, _json_lines(documents, languages))
         case form:
             raise ValueError(f"the form {form} is only read")
 
@@ -117,8 +119,8 @@ def document_lines(
         yield f"{sentence}\n"
 
 
-def _tsv_lines(documents: Iterable[ParallelDocument]) -> Iterator[str]:
-    yield "document\tsource\ttarget\n"
+def _tsv_lines(documents: Iterable[ParallelDocument], languages: tuple[str, str]) -> Iterator[str]:
+    yield "\t".join(("document", *languages)) + "\n"
     for number, document in enumerate(documents, start=1):
         for pair in zip(document.source.sentences, document.target.sentences, strict=True):
             if any("\t" in sentence for sentence in pair):
@@ -126,13 +128,10 @@ def _tsv_lines(documents: Iterable[ParallelDocument]) -> Iterator[str]:
             yield "\t".join((str(number), *pair)) + "\n"
 
 
-def _json_lines(documents: Iterable[ParallelDocument]) -> Iterator[str]:
+def _json_lines(documents: Iterable[ParallelDocument], languages: tuple[str, str]) -> Iterator[str]:
     for number, document in enumerate(documents, start=1):
-        record = {
-            "id": number,
-            "source": document.source.sentences,
-            "target": document.target.sentences,
-        }
+        sides = (document.source.sentences, document.target.sentences)
+        record = {"id": number, **dict(zip(languages, sides, strict=True))}
         yield json.dumps(record, ensure_ascii=False) + "\n"
 
 
