@@ -1,7 +1,11 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, and folders that one process writes at a time."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from iada.errors import RunError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -13,3 +17,28 @@ def write_text(path: Path, text: str) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(folder: Path, doing: str) -> Iterator[None]:
+    """Hold a folder for this process; the system lets go of it however the process ends.
+
+    Args:
+        folder: an existing folder.
+        doing: what a second process is told that the first one does, such as `preparing`.
+    """
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover
+        # Not a POSIX system: two runs at a time are the user's own affair.
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"Another process is {doing} {folder}. Wait until it is done.") from None
+    else:
+        yield
+    finally:
+        os.close(handle)

@@ -5,16 +5,14 @@ window and the probability that augmentation would replace it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from iada.augment.importance import present_tokens, separate_importance
-from iada.augment.selection import configured_probability, spread, standardize
+from iada.augment.measuring import MeasuredStream, measure_batch
 from iada.config.augment import AugmentConfig
 from iada.config.data import WindowConfig
-from iada.data.collate import Batch, Collator, to_device
+from iada.data.collate import Collator, to_device
 from iada.data.documents import ParallelDocument
 from iada.data.roles import Role
 from iada.data.store import TokenStore
@@ -72,44 +70,23 @@ def importance_map(
         views = []
         for number, sentence in enumerate(cut.sentences.tolist()):
             batch = to_device(collate([cut[0, number]]), device)
-            sides = _views(observer, subwords, batch, augment)
+            source, target = measure_batch(observer, batch, augment, seed=0)
             document = int(cut.store.document_of[sentence])
             first = int(cut.store.document_starts[document])
             name = documents[document].name
-            views.append(WindowView(name, sentence - first + 1, sides[0], sides[1]))
+            sides = _side(subwords, source), _side(subwords, target)
+            views.append(WindowView(name, sentence - first + 1, *sides))
         return views
     finally:
         observer.remove()
 
 
-def _views(
-    observer: Observer, subwords: Subwords, batch: Batch, augment: AugmentConfig
-) -> tuple[tuple[TokenView, ...], tuple[TokenView, ...]]:
-    scores = separate_importance(observer, batch, replace(augment, importance_pass="separate"))
-    counted = present_tokens(batch) if augment.statistics_specials else (None, None)
-    ids = (batch["input_ids"], batch["decoder_input_ids"])
-    roles = (batch["source_roles"], batch["target_roles"])
-    streams = zip(ids, roles, scores, counted, strict=True)
-    source, target = (_side(subwords, *stream, augment) for stream in streams)
-    return source, target
-
-
-@torch.no_grad()
-def _side(
-    subwords: Subwords,
-    ids: Tensor,
-    roles: Tensor,
-    scores: Tensor,
-    counted: Tensor | None,
-    augment: AugmentConfig,
-) -> tuple[TokenView, ...]:
-    psi = spread(scores, roles, alpha=augment.alpha, normalize=augment.normalize, counted=counted)
-    probability = configured_probability(psi, roles, augment)
-    z = standardize(scores, roles, alpha=1.0, counted=counted)
-    columns = (roles[0], scores[0], z[0], probability[0])
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    pieces = subwords.pieces(ids[0].tolist())
+def _side(subwords: Subwords, measured: MeasuredStream) -> tuple[TokenView, ...]:
+    """Return the tokens of the only row of a stream."""
+    columns = (measured.roles, measured.importance, measured.z, measured.probability)
+    rows = zip(*(column[0].tolist() for column in columns), strict=True)
+    pieces = subwords.pieces(measured.ids[0].tolist())
     return tuple(
-        TokenView(piece, Role(role), score, z_score, p)
-        for piece, (role, score, z_score, p) in zip(pieces, rows, strict=True)
+        TokenView(piece, Role(role), score, z, p)
+        for piece, (role, score, z, p) in zip(pieces, rows, strict=True)
     )

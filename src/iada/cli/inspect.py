@@ -1,5 +1,9 @@
-"""`iada inspect`: importance and replacement probability of every token of a document pair."""
+"""`iada inspect`: importance and replacement probability of every token of a document pair.
 
+With `--pos`, which parts of speech are perturbed in a whole split instead.
+"""
+
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +13,16 @@ from typing import Annotated, Literal
 import tyro
 
 from iada.cli.parsing import parse_dataclass
+from iada.config.augment import Measure
 from iada.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
 class InspectCommand:
-    """Show what importance-aware augmentation sees: a heat map of a document pair."""
+    """Show what importance-aware augmentation sees: a heat map of a document pair.
+
+    With `--pos`, print which parts of speech are perturbed in the test split instead, as JSON.
+    """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of the model."""
@@ -24,16 +32,28 @@ class InspectCommand:
     """Its translation, line for line."""
     document: int = 1
     """Which document of the files, counted from 1."""
-    measure: Literal["tnorm", "gnorm"] | None = None
-    """Importance measure; by default the run's, or gnorm if it has none."""
+    measure: Measure | None = None
+    """Importance measure; by default the run's, or gnorm for a heat map if it has none."""
     alpha: float | None = None
     """Spread of the importance; by default the run's."""
     html: Path | None = None
     """Also write the heat map to this HTML file."""
+    pos: bool = False
+    """Count parts of speech instead of drawing a heat map."""
+    tagger: Literal["auto", "gold", "hanta"] = "auto"
+    """With `--pos`: gold tags from `<source file>.pos`, HanTa (`pip install 'iada[pos]'`), or gold
+    where there are any."""
+    draws: int = 1
+    """With `--pos`: how often every window is perturbed for the sampled shares."""
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
             raise ConfigError("`--source` and `--target` go together.")
+        if self.pos and self.source is not None:
+            raise ConfigError(
+                "`--pos` counts in the test split of the run's corpus. Leave out `--source` and "
+                "`--target`, or call `iada.analysis.parts_of_speech.perturbed_shares`."
+            )
 
 
 def parse(arguments: Sequence[str]) -> InspectCommand:
@@ -50,6 +70,9 @@ def run(command: InspectCommand) -> Path | None:
     from iada.report.page import write_heat_map
     from iada.training.folder import RunFolder
 
+    if command.pos:
+        _print_shares(command)
+        return None
     config = RunFolder(command.run).config()
     source = command.source or config.data.paths("test")[0]
     if command.source is not None and command.target is not None:
@@ -80,3 +103,18 @@ def run(command: InspectCommand) -> Path | None:
         return None
     title = f"Importance ({measure}) in {documents[command.document - 1].name}"
     return write_heat_map(command.html, views, title)
+
+
+def _print_shares(command: InspectCommand) -> None:
+    from iada.analysis.parts_of_speech import perturbed_shares
+    from iada.training.folder import RunFolder
+
+    augment = RunFolder(command.run).config().augment
+    if command.measure is not None:
+        augment = replace(augment, measure=command.measure)
+    if command.alpha is not None:
+        augment = replace(augment, alpha=command.alpha)
+    shares = perturbed_shares(
+        command.run, tagger=command.tagger, augment=augment, draws=command.draws
+    )
+    print(json.dumps(shares.to_mapping(), indent=2))

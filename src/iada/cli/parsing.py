@@ -1,7 +1,8 @@
 """Command-line flags from dataclasses: a field is a flag is a YAML key, underscores included.
 
 `parse_dataclass` serves every command. Commands that describe a whole run derive their class from
-`RunCommand` and use `parse_run_command`, which puts a YAML recipe beneath the flags.
+`RunCommand` and use `parse_run_command`, which puts a YAML recipe beneath the flags. A command
+that takes defaults from elsewhere looks for the place with `find_positional` first.
 """
 
 import dataclasses
@@ -73,8 +74,8 @@ def parse_run_command(
         ConfigError: the recipe or a value is wrong.
     """
     # The parser needs the recipe's values as its defaults, so both are looked up before it runs.
-    recipe = _find_recipe(arguments, set(_switches(cls)), set(_lists(cls)))
-    method = _find_value("--method", arguments)
+    recipe = find_positional(arguments, cls)
+    method = find_value("--method", arguments)
     default = cls(recipe=recipe, config=load_run_config(recipe, method=method))
     command = parse_dataclass(cls, arguments, program=program, default=default)
     if command.recipe != recipe:
@@ -82,8 +83,9 @@ def parse_run_command(
     return command
 
 
-def _find_recipe(arguments: Sequence[str], switches: set[str], lists: set[str]) -> Path | None:
-    """Return the first argument that is neither a flag nor the value of one."""
+def find_positional(arguments: Sequence[str], cls: type[Any]) -> Path | None:
+    """Return the first argument that is neither a flag of a command nor the value of one."""
+    switches, lists = set(_switches(cls)), set(_lists(cls))
     is_value = in_list = False
     for argument in arguments:
         if argument.startswith("--"):
@@ -98,7 +100,7 @@ def _find_recipe(arguments: Sequence[str], switches: set[str], lists: set[str]) 
     return None
 
 
-def _find_value(flag: str, arguments: Sequence[str]) -> str | None:
+def find_value(flag: str, arguments: Sequence[str]) -> str | None:
     """Return the last value of a flag, given as `--flag value` or `--flag=value`."""
     value = None
     for position, argument in enumerate(arguments):

@@ -1,5 +1,6 @@
 """Where the documents are, how they become subwords, and how windows are cut."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -99,8 +100,15 @@ class SubwordConfig:
     """Number of merges instead of `vocabulary_size`, as papers give it; characters come on top."""
     pretokenize: Literal["none", "moses"] = "none"
     """Moses tokenisation before the encoding, as in the paper, or none: raw text in and out."""
+    tags: tuple[str, ...] = ()
+    """Special tokens that may begin a source sentence, such as `<bt>` before synthetic text. They
+    are never perturbed."""
 
     def __post_init__(self) -> None:
+        for tag in self.tags:
+            rule = "names in angle brackets that begin with a letter, each once"
+            is_name = re.fullmatch("<[A-Za-z][A-Za-z0-9_]*>", tag) is not None
+            require(is_name and self.tags.count(tag) == 1, "subwords.tags", rule, tag)
         rule = "at least 300 (256 bytes, specials and an alphabet)"
         size = self.vocabulary_size
         require(size >= 300, "subwords.vocabulary_size", rule, size)

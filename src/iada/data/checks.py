@@ -74,15 +74,12 @@ class CorpusChecks:
         return file, f"document {index - start + 1} of {split}"
 
     def _check_lengths(self, document: ParallelDocument) -> None:
-        # In bytes, because scripts of dense characters need several for each.
-        source = [len(sentence.encode()) for sentence in document.source.sentences]
-        target = [len(sentence.encode()) for sentence in document.target.sentences]
-        for number, (left, right) in enumerate(zip(source, target, strict=True), start=1):
-            shorter, longer = (left, right) if left < right else (right, left)
-            if shorter and longer > LENGTH_RATIO * shorter + LENGTH_SLACK:
+        pairs = zip(document.source.sentences, document.target.sentences, strict=True)
+        for number, (left, right) in enumerate(pairs, start=1):
+            if differ_in_length(left, right):
                 message = (
-                    f"sentence {number} of document {document.name} has {left} bytes but its "
-                    f"translation {right}. Is it aligned?"
+                    f"sentence {number} of document {document.name} has {len(left.encode())} bytes "
+                    f"but its translation {len(right.encode())}. Is it aligned?"
                 )
                 self._findings.report("length_ratio", _file(document), None, message)
 
@@ -100,6 +97,13 @@ class CorpusChecks:
                     f"{held_out[hash(sentence)]}."
                 )
                 self._findings.report("shared_sentence", _file(document), None, message)
+
+
+def differ_in_length(left: str, right: str) -> bool:
+    """Whether two sentences, neither of them empty, are too unlike in length to be translations."""
+    # In bytes, because scripts of dense characters need several for each.
+    shorter, longer = sorted((len(left.encode()), len(right.encode())))
+    return shorter > 0 and longer > LENGTH_RATIO * shorter + LENGTH_SLACK
 
 
 def _file(document: ParallelDocument) -> Path:

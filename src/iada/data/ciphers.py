@@ -16,6 +16,7 @@ from iada.atomic import write_text
 from iada.config.augment import AugmentConfig
 from iada.config.rules import require
 from iada.data.documents import ParallelDocument
+from iada.data.tagging import split_tag, untagged
 
 _FILE = "ciphers.json"
 
@@ -28,11 +29,19 @@ class Ciphers:
     """Letters that are rotated among themselves, in their order; no letter twice."""
     keys: tuple[int, ...]
     """By how many places each cipher rotates."""
+    tags: tuple[str, ...] = ()
+    """Special tokens that may begin a sentence, and stay."""
 
     def encipher(self, sentences: Sequence[str], key: int) -> list[str]:
         """Rotate the letters of sentences by `key` places; a negative key takes them back."""
         table = self._table(key)
-        return [text.translate(table) for text in sentences]
+        if not self.tags:
+            return [text.translate(table) for text in sentences]
+        parts = (split_tag(text, self.tags) for text in sentences)
+        return [
+            rest.translate(table) if tag is None else f"{tag} {rest.translate(table)}"
+            for tag, rest in parts
+        ]
 
     def _table(self, key: int) -> dict[int, str]:
         if key not in self._tables:
@@ -58,10 +67,12 @@ class Ciphers:
         if not path.is_file():
             return None
         content = json.loads(path.read_text(encoding="utf-8"))
-        return cls(tuple(content["alphabets"]), tuple(content["keys"]))
+        return cls(*map(tuple, (content["alphabets"], content["keys"], content["tags"])))
 
 
-def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) -> Ciphers | None:
+def learn_ciphers(
+    documents: Iterable[ParallelDocument], config: AugmentConfig, *, tags: Sequence[str] = ()
+) -> Ciphers | None:
     """Take the alphabet from the source side of the training documents.
 
     It is the sorted list of their letters, or one list of the small and one of the capital letters
@@ -70,6 +81,7 @@ def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) 
     Args:
         documents: the training documents; not read if there is no key.
         config: keys and kind of alphabet.
+        tags: special tokens that may begin a source sentence; they are no text.
 
     Raises:
         ConfigError: a key is no smaller than an alphabet, so that it repeats another or none.
@@ -78,7 +90,7 @@ def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) 
         return None
     characters: set[str] = set()
     for document in documents:
-        characters.update(*document.source.sentences)
+        characters.update(*untagged(document.source.sentences, tags))
     letters = sorted(filter(str.isalpha, characters))
     groups = [filter(str.islower, letters), filter(str.isupper, letters)]
     joined = ["".join(group) for group in (groups if config.cipher_cased else [letters])]
@@ -86,4 +98,4 @@ def learn_ciphers(documents: Iterable[ParallelDocument], config: AugmentConfig) 
     smallest = min(map(len, alphabets), default=0)
     rule = f"numbers below {smallest}, since the training source has {smallest} letters to rotate"
     require(max(config.cipher_keys) < smallest, "augment.cipher_keys", rule, config.cipher_keys)
-    return Ciphers(alphabets, config.cipher_keys)
+    return Ciphers(alphabets, config.cipher_keys, tuple(tags))

@@ -12,6 +12,7 @@ from iada.data.documents import ParallelDocument
 from iada.data.moses import Moses
 from iada.data.store import StoredIds, StoreWriter, id_type
 from iada.data.subwords import Subwords
+from iada.data.tagging import untagged
 from iada.data.words import WordEncoder
 from iada.data.workers import Workers, loaded
 
@@ -76,18 +77,24 @@ def pretokenized(
     workers: Workers,
     *,
     ciphers: Ciphers | None = None,
+    tags: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield every sentence of both sides in the form that the byte-pair encoding reads.
 
-    With ciphers, every source sentence comes once more for each of them.
+    Args:
+        documents: the sentences.
+        moses: the tokenisation that comes first, if any.
+        workers: who tokenises.
+        ciphers: every source sentence comes once more for each of them.
+        tags: special tokens that may begin a source sentence; they are no text to learn from.
     """
     if moses is None:
         for document in documents:
-            for text in _sources(document.source.sentences, ciphers):
+            for text in _sources(untagged(document.source.sentences, tags), ciphers):
                 yield from text
             yield from document.target.sentences
         return
-    for sentences in workers.map(partial(_tokenize, moses, ciphers), _chunks(documents)):
+    for sentences in workers.map(partial(_tokenize, moses, ciphers, tags), _chunks(documents)):
         yield from sentences
 
 
@@ -116,10 +123,13 @@ def _encode(tokenizer: Path, keys: tuple[int, ...], chunk: _Chunk) -> _Encoded:
     return _Encoded(plain, target, ciphered, chunk.sizes, chunk.names)
 
 
-def _tokenize(moses: Moses, ciphers: Ciphers | None, chunk: _Chunk) -> list[str]:
+def _tokenize(
+    moses: Moses, ciphers: Ciphers | None, tags: Sequence[str], chunk: _Chunk
+) -> list[str]:
     # The copy that came with the chunk has yet to compile its rules.
     ready = loaded(moses, lambda: moses)
-    tokenized = [ready.tokenize(text, "source") for text in _sources(chunk.source, ciphers)]
+    sources = _sources(untagged(chunk.source, tags), ciphers)
+    tokenized = [ready.tokenize(text, "source") for text in sources]
     tokenized.append(ready.tokenize(chunk.target, "target"))
     return [sentence for sentences in tokenized for sentence in sentences]
 

@@ -96,7 +96,8 @@ class PreparedCorpus:
     ) -> None:
         """Refuse to serve a run whose corpus or encoding is another one."""
         given = store_settings(data, subwords, augment)
-        saved = self.manifest["settings"]
+        # A setting that is newer than the folder had its default when the folder was made.
+        saved = store_settings(DataConfig(), SubwordConfig()) | self.manifest["settings"]
         # Both ways: the ciphers of an encoding are told only if it has any.
         changed = [
             f"{key} is {saved.get(key)!r} in the prepared corpus and {given.get(key)!r} here"

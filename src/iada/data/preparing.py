@@ -19,7 +19,7 @@ from typing import Any
 from tqdm import tqdm
 
 from iada import __version__
-from iada.atomic import write_text
+from iada.atomic import locked, write_text
 from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, Split, SubwordConfig, WindowConfig
 from iada.data.checks import CorpusChecks
@@ -100,7 +100,7 @@ def prepare(preparation: Preparation) -> PreparedCorpus:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         return _finished(preparation, plan)
     partial.mkdir(parents=True, exist_ok=True)
-    with _locked(partial), Workers(preparation.processes) as workers:
+    with locked(partial, "preparing"), Workers(preparation.processes) as workers:
         _continue_or_clear(partial, plan)
         if not (partial / "tokenizer").is_dir():
             _check_and_learn(preparation, workers)
@@ -191,13 +191,14 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
                     pass
             # The alphabet must be known before the first sentence is enciphered: read it ahead.
             ahead = iterate_documents(preparation.data, "train", Findings())
-            ciphers = learn_ciphers(ahead, preparation.augment)
+            ciphers = learn_ciphers(ahead, preparation.augment, tags=config.tags)
             subwords = train_subwords(
                 _training_text(preparation, checks, findings, workers, ciphers),
                 vocabulary_size=config.vocabulary_size,
                 merges=config.merges,
                 moses=configured_moses(preparation.data, config),
                 ciphers=ciphers,
+                tags=config.tags,
             )
         write_text(folder / "checks.json", _json(findings.summary()))
         write_text(folder / "checks.txt", findings.table() + "\n")
@@ -216,7 +217,8 @@ def _training_text(
     documents = iterate_documents(preparation.data, "train", findings)
     watched = _with_progress(checks.watch("train", documents), "read and check")
     moses = configured_moses(preparation.data, preparation.subwords)
-    yield from pretokenized(watched, moses, workers, ciphers=ciphers)
+    tags = preparation.subwords.tags
+    yield from pretokenized(watched, moses, workers, ciphers=ciphers, tags=tags)
     checks.finish()
     if preparation.strict:
         findings.refuse_errors()
@@ -262,26 +264,6 @@ def _stage(partial: Path, name: str) -> Iterator[Path]:
     if (partial / name).exists():
         shutil.rmtree(partial / name)
     os.replace(unfinished, partial / name)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process; the system lets go of it however the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover
-        # Not a POSIX system: two runs at a time are the user's own affair.
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RunError(f"Another process is preparing {folder}. Wait until it is done.") from None
-    else:
-        yield
-    finally:
-        os.close(handle)
 
 
 def _json(content: object) -> str:

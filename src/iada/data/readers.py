@@ -2,7 +2,8 @@ r"""Files to documents: the entry points of every format.
 
 `iterate_documents` streams and keeps what is right; what it repairs or leaves out is counted in
 the findings. `read_split`, `read_parallel` and `read_documents` are strict: they read everything
-and then refuse it with all problems at once. How documents are parted is stated, never guessed.
+and then refuse it with all problems at once; `stream_split` refuses when all was yielded. How
+documents are parted is stated, never guessed.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ __all__ = [
     "read_parallel",
     "read_split",
     "split_documents",
+    "stream_split",
 ]
 
 
@@ -67,10 +69,14 @@ def iterate_documents(
 
 def read_split(data: DataConfig, split: Split) -> list[ParallelDocument]:
     """Read the documents of a split, or refuse it with all its problems."""
+    return list(stream_split(data, split))
+
+
+def stream_split(data: DataConfig, split: Split) -> Iterator[ParallelDocument]:
+    """Yield the documents of a split one by one; refuse it at its end with all its problems."""
     findings = Findings()
-    documents = list(iterate_documents(data, split, findings))
+    yield from iterate_documents(data, split, findings)
     findings.refuse_errors()
-    return documents
 
 
 def read_documents(

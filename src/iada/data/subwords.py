@@ -1,7 +1,8 @@
 """Joint byte-pair encoding of both languages, lossless on any text without the sign `▁`.
 
 Pieces are made of characters, a space is written `▁` and glued to the word that follows it, and
-characters outside the alphabet fall back to bytes, so there is no unknown token in practice.
+characters outside the alphabet fall back to bytes, so there is no unknown token in practice. A tag
+such as `<bt>` is a special token that may begin a source sentence; anywhere else it is text.
 Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation comes first,
 `pretokenize.json` beside it says so, and where ciphers were learned with it, `ciphers.json`.
 """
@@ -28,6 +29,7 @@ from tokenizers import (
 from iada.atomic import write_text
 from iada.data.ciphers import Ciphers
 from iada.data.moses import Moses, SideName
+from iada.data.tagging import split_tag
 from iada.errors import ConfigError, ModelError
 
 SPACE = "▁"
@@ -51,11 +53,13 @@ class SpecialIds:
     unk: int
     sep: int
     mask: int
+    tags: tuple[int, ...] = ()
+    """What may begin a source sentence to tell where it comes from."""
 
     @property
     def all(self) -> tuple[int, ...]:
         """All special ids."""
-        return (self.pad, self.bos, self.eos, self.unk, self.sep, self.mask)
+        return (self.pad, self.bos, self.eos, self.unk, self.sep, self.mask, *self.tags)
 
 
 class Subwords:
@@ -81,7 +85,10 @@ class Subwords:
         self.tokenizer = tokenizer
         self.moses = moses
         self.ciphers = ciphers
-        self.special = SpecialIds(*(number for number in ids.values() if number is not None))
+        self.tags = _tags(tokenizer)
+        """Id of each tag."""
+        pad, bos, eos, unk, sep, mask = (number or 0 for number in ids.values())
+        self.special = SpecialIds(pad, bos, eos, unk, sep, mask, tuple(self.tags.values()))
 
     def __len__(self) -> int:
         return int(self.tokenizer.get_vocab_size())
@@ -97,12 +104,24 @@ class Subwords:
 
         Args:
             sentences: the text.
-            side: which language it is in; only Moses tokenisation needs to know.
+            side: which language it is in, for Moses tokenisation and tags: only a source sentence
+                can begin with a tag.
         """
+        has_tags = bool(self.tags) and side == "source"
+        parts = [self.split_tag(text) for text in sentences] if has_tags else []
+        texts = [text for _, text in parts] if has_tags else sentences
         encodings = self.tokenizer.encode_batch_fast(
-            self.pretokenize(sentences, side), add_special_tokens=False
+            self.pretokenize(texts, side), add_special_tokens=False
         )
-        return [encoding.ids for encoding in encodings]
+        ids = [encoding.ids for encoding in encodings]
+        for (tag, _), sentence in zip(parts, ids, strict=False):
+            if tag is not None:
+                sentence.insert(0, self.tags[tag])
+        return ids
+
+    def split_tag(self, sentence: str) -> tuple[str | None, str]:
+        """Return the tag that a source sentence begins with, if any, and the rest."""
+        return split_tag(sentence, self.tags)
 
     def pretokenize(self, sentences: Sequence[str], side: SideName | None) -> list[str]:
         """Return the text that the byte-pair encoding itself reads."""
@@ -114,9 +133,13 @@ class Subwords:
 
     def decode(self, ids: Sequence[int], side: SideName = "target") -> str:
         """Turn tokens back into text; special tokens vanish."""
-        special = set(self.special.all)
-        text = str(self.tokenizer.decode([i for i in ids if i not in special]))
+        text = self.joined(ids)
         return text if self.moses is None else self.moses.detokenize(text, side)
+
+    def joined(self, ids: Sequence[int]) -> str:
+        """Return the text that `pretokenize` made; special tokens vanish."""
+        special = set(self.special.all)
+        return str(self.tokenizer.decode([i for i in ids if i not in special]))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces as they stand in the vocabulary."""
@@ -165,16 +188,24 @@ def train_subwords(
     merges: int | None = None,
     moses: Moses | None = None,
     ciphers: Ciphers | None = None,
+    tags: Sequence[str] = (),
 ) -> Subwords:
     """Learn a joint byte-pair encoding.
 
     Args:
-        sentences: text of both languages, Moses-tokenised already where `moses` is given.
-        vocabulary_size: number of pieces, specials and byte fallbacks included.
+        sentences: text of both languages without tags, Moses-tokenised already where `moses` is
+            given.
+        vocabulary_size: number of pieces, specials, tags and byte fallbacks included.
         merges: number of merges instead; the vocabulary then holds the characters on top of them.
         moses: the tokenisation that came first, remembered with the encoding.
         ciphers: the ciphers that are among the text, remembered likewise.
+        tags: special tokens that may begin a source sentence.
     """
+    if taken := [tag for tag in tags if tag in SPECIAL_TOKENS]:
+        raise ConfigError(
+            f"`subwords.tags` names {', '.join(taken)}, which every vocabulary has. Choose another "
+            "name, such as <bt>."
+        )
     # Encodings do not depend on the number of threads; forked workers must not warn about them.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     split_words = pre_tokenizers.Split(Regex(_WORDS), behavior="isolated")
@@ -184,19 +215,19 @@ def train_subwords(
     )
     pieces = vocabulary_size if merges is None else merges + _LARGEST_ALPHABET
     trainer = trainers.BpeTrainer(
-        vocab_size=pieces - len(_BYTE_TOKENS),
+        vocab_size=pieces - len(_BYTE_TOKENS) - len(tags),
         min_frequency=2,
         special_tokens=list(SPECIAL_TOKENS),
         show_progress=False,
     )
     tokenizer.train_from_iterator(_marked_chunks(sentences), trainer)
-    learned = tokenizer.get_vocab_size() + len(_BYTE_TOKENS)
+    learned = tokenizer.get_vocab_size() + len(_BYTE_TOKENS) + len(tags)
     if merges is None and learned > vocabulary_size:
         raise ConfigError(
             f"`subwords.vocabulary_size` is {vocabulary_size}, but the characters of this corpus, "
             f"the byte fallbacks and the special tokens alone are {learned}. Raise it."
         )
-    tokenizer = _with_byte_fallback(tokenizer, merges)
+    tokenizer = _with_byte_fallback(tokenizer, merges, tags)
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Replace(" ", SPACE), normalizers.Prepend(SPACE)]
     )
@@ -230,8 +261,15 @@ def _marked_chunks(sentences: Iterable[str]) -> Iterator[str]:
         yield mark_spaces(chunk)
 
 
-def _with_byte_fallback(tokenizer: Tokenizer, merges: int | None) -> Tokenizer:
-    """Insert the 256 byte tokens after the specials, and keep only the first `merges` merges.
+def _tags(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the special tokens beyond those that every encoding has, with their ids."""
+    added = tokenizer.get_added_tokens_decoder()
+    found = {token.content: number for number, token in sorted(added.items())}
+    return {token: number for token, number in found.items() if token not in SPECIAL_TOKENS}
+
+
+def _with_byte_fallback(tokenizer: Tokenizer, merges: int | None, tags: Sequence[str]) -> Tokenizer:
+    """Insert tags and the 256 byte tokens after the specials; keep only the first `merges` merges.
 
     The trainer can only add bytes as special tokens, which would be matched in the text itself.
     """
@@ -244,10 +282,12 @@ def _with_byte_fallback(tokenizer: Tokenizer, merges: int | None) -> Tokenizer:
         learned = [token for token in learned if token not in unlearned]
         state["model"]["merges"] = state["model"]["merges"][:merges]
     ordinary = [token for token in learned if token not in SPECIAL_TOKENS]
-    ordered = [*SPECIAL_TOKENS, *_BYTE_TOKENS, *ordinary]
+    ordered = [*SPECIAL_TOKENS, *tags, *_BYTE_TOKENS, *ordinary]
     state["model"]["vocab"] = {token: number for number, token in enumerate(ordered)}
     state["model"]["byte_fallback"] = True
     state["added_tokens"] = []
     rebuilt = Tokenizer.from_str(json.dumps(state))
     rebuilt.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL_TOKENS])
+    # The space after a tag parts it from the text and belongs to neither.
+    rebuilt.add_special_tokens([AddedToken(tag, special=True, rstrip=True) for tag in tags])
     return rebuilt

@@ -43,6 +43,24 @@ class WordEncoder:
         """(tokens,): the sentences one after the other, each followed by `<sep>`."""
         if not sentences:
             return np.zeros(0, np.int32)
+        if self.subwords.tags and side == "source":
+            return self._encode_tagged(sentences)
+        return self._encode(sentences, side)
+
+    def _encode_tagged(self, sentences: Sequence[str]) -> npt.NDArray[np.int32]:
+        tags, texts = zip(*map(self.subwords.split_tag, sentences), strict=True)
+        tokens = self._encode(texts, "source")
+        ends = np.flatnonzero(tokens == self.subwords.special.sep) + 1
+        begins = np.concatenate(([0], ends[:-1]))
+        ids = [
+            (begin, self.subwords.tags[tag]) for begin, tag in zip(begins, tags, strict=True) if tag
+        ]
+        if not ids:
+            return tokens
+        places, values = zip(*ids, strict=True)
+        return np.insert(tokens, places, values)
+
+    def _encode(self, sentences: Sequence[str], side: SideName) -> npt.NDArray[np.int32]:
         if len(self._numbers) > _MOST_WORDS or self._characters > _MOST_CHARACTERS:
             self._forget()
         words = _split(mark_spaces(self.subwords.pretokenize(sentences, side)) + _END)

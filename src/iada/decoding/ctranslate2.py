@@ -69,7 +69,13 @@ class CTranslate2Engine:
     ) -> list[tuple[int, list[Hypothesis]]]:
         """Search for requests with the same rules; the limits count steps, the prefix included."""
         chosen = [requests[i] for i in numbers]
-        forbidden = [PAD, BOS, MASK, *([] if chosen[0].may_separate else [SEP])]
+        forbidden = [
+            PAD,
+            BOS,
+            MASK,
+            *self.subwords.tags,
+            *([] if chosen[0].may_separate else [SEP]),
+        ]
         results = self.translator.translate_batch(
             [[self.pieces[i] for i in request.source] for request in chosen],
             # The first token, `<s>`, is the decoder's start and no part of the prefix.

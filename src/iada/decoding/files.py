@@ -16,9 +16,9 @@ from typing import TextIO
 
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
 from iada.config.files import to_mapping
-from iada.data.findings import Findings
 from iada.data.prepared import sha256
-from iada.data.readers import iterate_documents
+from iada.data.readers import stream_split
+from iada.data.writing import WRITTEN
 from iada.decoding.fingerprints import model_fingerprint
 from iada.decoding.journal import JournaledEngine
 from iada.decoding.pieces import Piece, copied, text_pieces
@@ -29,8 +29,6 @@ from iada.errors import DataError
 from iada.training.folder import write_json
 
 Pieces = Callable[[], Iterator[Piece]]
-_WRITTEN: tuple[FileFormat, ...] = ("text", "tsv", "jsonl")
-"""Forms in which a translation can be written."""
 # These change neither requests nor answers.
 _WITHOUT_EFFECT = ("engine", "exported")
 
@@ -62,7 +60,7 @@ def translate_file(
     form = file_format or format_of(source.name)
     pieces = file_pieces(source, form, boundaries, languages, references)
     inputs = [source] if references is None else [source, references]
-    return _translate(translator, inputs, pieces, output)
+    return translate_pieces(translator, inputs, pieces, output)
 
 
 def translate_split(
@@ -75,13 +73,13 @@ def translate_split(
     with_references = translator.decode.target_context == "gold"
     pieces = split_pieces(data, split, with_references=with_references)
     # One file may be both sides.
-    return _translate(translator, sorted(set(data.paths(split))), pieces, output)
+    return translate_pieces(translator, sorted(set(data.paths(split))), pieces, output)
 
 
 def translations_name(data: DataConfig) -> str:
     """Return the usual file name of the translated test split."""
     name = data.paths("test")[1].name.removesuffix(".gz")
-    if data.file_format("test") in _WRITTEN:
+    if data.file_format("test") in WRITTEN:
         return name
     # Plain text: a name that promises another form would mislead.
     return f"{name.rpartition('.')[0]}.{data.target_language}"
@@ -112,7 +110,7 @@ def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pi
     """Return the pieces of a split; see `translate_split`."""
     source, target = data.paths(split)
     form = data.file_format(split)
-    if form not in _WRITTEN:
+    if form not in WRITTEN:
         return lambda: _other_pieces(data, split)
     languages = data.source_language, data.target_language
     references = target if with_references and form == "text" else None
@@ -139,9 +137,17 @@ def alternatives_file(output: Path) -> Path:
     return output.with_name(f"{output.name}.nbest.jsonl")
 
 
-def _translate(
+def translate_pieces(
     translator: DocumentTranslator, inputs: list[Path], pieces: Pieces, output: Path
 ) -> dict[str, object]:
+    """Translate pieces into a file; result as in `translate_file`.
+
+    Args:
+        translator: the model.
+        inputs: the files that the pieces come from. If one changes, a broken run begins anew.
+        pieces: gives the same pieces each time.
+        output: gets what the pieces render, one after the other.
+    """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Choose a file as `--output`.")
     if output.resolve() in {path.resolve() for path in inputs}:
@@ -253,9 +259,7 @@ def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, o
 
 
 def _other_pieces(data: DataConfig, split: Split) -> Iterator[Piece]:
-    findings = Findings()
-    for number, document in enumerate(iterate_documents(data, split, findings)):
+    for number, document in enumerate(stream_split(data, split)):
         if number:
             yield copied([""])
         yield Piece(list, document.source, document.target)
-    findings.refuse_errors()

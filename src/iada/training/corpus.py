@@ -50,13 +50,14 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     train, dev = read_split(config, "train"), read_split(config, "dev")
     if subwords is None:
         moses = configured_moses(config.data, config.subwords)
-        ciphers = learn_ciphers(train, config.augment)
+        ciphers = learn_ciphers(train, config.augment, tags=config.subwords.tags)
         subwords = train_subwords(
-            pretokenized(train, moses, Workers(1), ciphers=ciphers),
+            pretokenized(train, moses, Workers(1), ciphers=ciphers, tags=config.subwords.tags),
             vocabulary_size=config.subwords.vocabulary_size,
             merges=config.subwords.merges,
             moses=moses,
             ciphers=ciphers,
+            tags=config.subwords.tags,
         )
     ciphers = subwords.ciphers if config.augment.reads_ciphers else None
     store = TokenStore.build(train, subwords, ciphers=ciphers)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from iada.atomic import locked
 from iada.config.data import DataConfig, Split, SubwordConfig
 from iada.config.methods import augmentation
 from iada.data import preparing
@@ -169,7 +170,7 @@ def test_a_damaged_plan_is_no_plan(preparation: Preparation) -> None:
 def test_two_runs_do_not_work_on_one_folder(preparation: Preparation) -> None:
     preparation.partial.mkdir()
     with (
-        preparing._locked(preparation.partial),
+        locked(preparation.partial, "preparing"),
         pytest.raises(RunError, match="Another process is preparing"),
     ):
         prepare(preparation)
