@@ -48,12 +48,14 @@ class Axis:
 
 @dataclass(frozen=True)
 class Significance:
-    """A row against the baseline row, run against run of the same seed."""
+    """A row against another one, run against run of the same seed."""
 
     p: Values
     """p-values, one per seed."""
     test: str
     """Signature of the test: its name, draws, seed and unit."""
+    against: str
+    """Key of the other row: the baseline, or its like at the same place of the axis or series."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Row:
     pos: Groups = field(default_factory=dict)
     """Shares of the perturbed tokens by tag, in `context` and `current`."""
     significance: Mapping[str, Significance] = field(default_factory=dict)
-    """Tests by metric; none for the baseline itself."""
+    """Tests by metric; none for a row that others are compared with."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _row_content(row: Row) -> dict[str, Any]:
             }
     if row.significance:
         content["significance"] = {
-            metric: {"p": list(found.p), "test": found.test}
+            metric: {"p": list(found.p), "test": found.test, "against": found.against}
             for metric, found in row.significance.items()
         }
     return content
@@ -195,7 +197,7 @@ def _row(content: Mapping[str, Any]) -> Row:
         breakdown=_groups(content.get("breakdown", {})),
         pos=_groups(content.get("pos", {})),
         significance={
-            metric: Significance(tuple(found["p"]), found["test"])
+            metric: Significance(tuple(found["p"]), found["test"], found["against"])
             for metric, found in content.get("significance", {}).items()
         },
     )
@@ -269,7 +271,8 @@ def _row_findings(row: Any, where: str, seeds: int) -> list[str]:
             groups = by_group.items() if isinstance(by_group, dict) else [("", None)]
             lists |= {f"{name}.{kind}.{group}": values for group, values in groups}
     for metric, found in optional["significance"].items():
-        whole = isinstance(found, dict) and isinstance(found.get("test"), str)
+        texts = (found.get(key) for key in ("test", "against")) if isinstance(found, dict) else [0]
+        whole = all(isinstance(text, str) for text in texts)
         lists[f"significance.{metric}.p"] = found.get("p") if whole else None
     for name, values in lists.items():
         if not _are_numbers(values) or len(values) != seeds:
