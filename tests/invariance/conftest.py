@@ -12,7 +12,7 @@ import pytest
 
 Command = Callable[[Path], Sequence[str]]
 """From the output to the arguments of `iada`."""
-KilledRuns = Callable[[Command, str, int], Iterator[Path]]
+KilledRuns = Callable[..., Iterator[Path]]
 
 
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -32,11 +32,11 @@ def _wait_for_work(process: subprocess.Popen[bytes], output: Path, suffix: str) 
 def killed_runs(tmp_path: Path) -> KilledRuns:
     """Yield the output of an unbroken run, then those of runs that were killed before their end.
 
-    Arguments are the command, the suffix of what it makes beside its output while it works, and
-    the number of kills.
+    Arguments are the command, the suffix of what it makes beside its output while it works, the
+    number of kills, and what in its output is there only at the end, if not the output itself.
     """
 
-    def outputs(command: Command, suffix: str, kills: int) -> Iterator[Path]:
+    def outputs(command: Command, suffix: str, kills: int, result: str = "") -> Iterator[Path]:
         whole = tmp_path / "whole"
         process = _start(command(whole))
         began = _wait_for_work(process, whole, suffix)
@@ -52,7 +52,7 @@ def killed_runs(tmp_path: Path) -> KilledRuns:
             time.sleep(draw.uniform(0, duration))
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            if output.exists():
+            if (output / result).exists():
                 # It was done already: the first run was slower than this one.
                 duration *= 0.9
                 continue

@@ -44,7 +44,8 @@ class ExperimentConfig:
         tyro.conf.Positional,
         tyro.conf.arg(metavar="NAME..."),
     ]
-    """Experiments; `all` stands for every one."""
+    """Experiments: main, directions, measures, losses, pronouns, distance, bt_ft, low_resource,
+    noisy_context, pos, alpha_sweep, controls, or all of them (`all`)."""
     data: str = MINI
     """`mini`, a recipe (YAML file), or a folder that `iada prepare` wrote inside its corpus."""
     seeds: tuple[int, ...] = (1,)
