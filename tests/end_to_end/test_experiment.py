@@ -1,12 +1,19 @@
 """`iada experiment` from one command to its results, at toy size; runs are shared and kept."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from iada.analysis.base import open_base
+from iada.analysis.collection import collect
+from iada.analysis.experiments import build_experiment
+from iada.analysis.grid import build_grid
 from iada.analysis.results import read_results
+from iada.cli.experiment import parse
 from iada.cli.main import main
+from iada.evaluation.pipeline import attempt
 from iada.report.runs import load_run
 
 RECIPE = """
@@ -104,18 +111,23 @@ def test_synthetic_data_pass_from_run_to_run(
     tmp_path: Path, command: list[str], mini_corpus: Path
 ) -> None:
     pytest.importorskip("iada.decoding.synthesis", reason="this version makes no synthetic data")
-    assert main(["experiment", "bt_ft", *command]) == 0
-    root = tmp_path / "out" / f"{tmp_path.name}-toy"
-    results = read_results(root / "bt_ft")
-    assert len(results.rows) == 9
-    assert results.row("doc2doc_bt").settings == {
-        "method": "doc2doc",
-        "synthetic": "back_translate",
-    }
-    real = (mini_corpus / "train.de").read_text(encoding="utf-8").splitlines()
-    (corpus,) = (root / "corpora").glob("doc2doc-reverse-*-back_translate/seed-1")
-    doubled = (corpus / "train.de").read_text(encoding="utf-8").splitlines()
-    assert sum(map(bool, doubled)) == 2 * sum(map(bool, real))
+    config = parse(["bt_ft", *command])
+    base = open_base(config)
+    whole = build_experiment("bt_ft", shares=(1.0,), alphas=(0.1,))
+    experiment = replace(whole, rows=whole.rows[:3])
+    grid = build_grid(base, [experiment], config.seeds)
+    # Three rows, the reverse run and two corpora.
+    assert len(grid.tasks) == 6
+    assert attempt(grid.tasks, workers=2) == ()
+    results = collect(experiment, grid, base, config.seeds, base.root / "bt_ft")
+    assert [row.key for row in results.rows] == ["doc2doc", "doc2doc_bt", "doc2doc_ft"]
+    assert results.rows[1].settings == {"method": "doc2doc", "synthetic": "back_translate"}
+    for language, corpora in (("de", "*-reverse-*-back_translate"), ("en", "*-forward_translate")):
+        (corpus,) = (base.root / "corpora").glob(f"{corpora}/seed-1")
+        file = f"train.{language}"
+        real, doubled = ((path / file).read_text("utf-8") for path in (mini_corpus, corpus))
+        # The side that was not translated is there twice.
+        assert doubled.split() == 2 * real.split()
 
 
 @pytest.mark.slow

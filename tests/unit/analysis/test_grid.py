@@ -179,6 +179,30 @@ def test_a_recipe_is_the_base_of_all_rows(recipe: Path, mini_corpus: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("change", "renames"),
+    [
+        (("seed: 9", "seed: 8\noutput: there"), False),
+        (("validate_every: 10", "validate_every: 10, threads: 3, log_every: 7"), False),
+        (("train:", "evaluate: {resamples: 7, test: randomization}\ntrain:"), False),
+        (("validate_every: 10", "validate_every: 5"), True),
+        (("train:", "evaluate: {lowercase: true}\ntrain:"), True),
+        (("train:", "decode: {beam: 2}\ntrain:"), True),
+        (("max_length: 100", "max_length: 101"), True),
+    ],
+)
+def test_only_what_can_change_a_result_renames_a_run(
+    recipe: Path, change: tuple[str, str], renames: bool
+) -> None:
+    def names() -> set[Path]:
+        grid = build_grid(recipe_base(recipe), experiments("pos"), (1,))
+        return {task.folder for task in grid.tasks}
+
+    before = names()
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace(*change), encoding="utf-8")
+    assert (names() != before) == renames
+
+
+@pytest.mark.parametrize(
     ("path", "name"),
     [("ted/config.yaml", "ted"), ("ted/cpu.yaml", "ted-cpu"), ("mini/config.yaml", "mini-recipe")],
 )
