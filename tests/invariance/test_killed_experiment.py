@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-KILLS = 3
+from iada.analysis.base import open_base
+from iada.analysis.experiments import build_experiment
+from iada.analysis.grid import build_grid
+from iada.cli.experiment import parse
+
+KILLS = 2
 RECIPE = """
 data: {{folder: {corpus}}}
 subwords: {{vocabulary_size: 450}}
@@ -40,7 +45,12 @@ def test_a_killed_experiment_is_completed_to_the_same_results(
             f"--contrastive={mini_corpus / 'contrastive.json'}",
         ]
 
-    outputs: Iterator[Path] = killed_runs(command, "", KILLS, result)
+    config = parse(command(tmp_path)[1:])
+    experiment = build_experiment("alpha_sweep", shares=(1.0,), alphas=config.alphas)
+    first = build_grid(open_base(config), [experiment], config.seeds).tasks[0].folder
+    # Written with the first update.
+    trace = f"/{first.relative_to(tmp_path)}/metrics.jsonl"
+    outputs: Iterator[Path] = killed_runs(command, trace, KILLS, result)
     expected = (next(outputs) / result).read_bytes()
     kills = resumed = 0
     for output in outputs:
