@@ -8,7 +8,7 @@ from iada.cli import demo
 from iada.cli.main import main
 from iada.config.mini import mini_run
 from iada.data.mini import MiniConfig
-from iada.evaluation.pipeline import Job, is_finished, run_job
+from iada.evaluation.pipeline import Job
 
 TOY = [
     "--corpus.train_documents=12",
@@ -57,15 +57,15 @@ def test_the_costliest_runs_come_first() -> None:
 def test_an_interrupted_job_goes_on_where_it_was(mini_corpus: Path, tmp_path: Path) -> None:
     config = mini_run("doc2doc", corpus=mini_corpus, output=tmp_path / "run", updates=2)
     job = Job(config, mini_corpus / "contrastive.json")
-    assert not is_finished(job)
-    run_job(job)
-    assert is_finished(job)
+    assert not job.is_finished()
+    job.run()
+    assert job.is_finished()
     (tmp_path / "run" / "scores.json").unlink()
     weights = tmp_path / "run" / "model" / "model.safetensors"
     written = weights.stat().st_mtime_ns
-    assert not is_finished(job)
-    run_job(job)
-    assert is_finished(job)
+    assert not job.is_finished()
+    job.run()
+    assert job.is_finished()
     # Scored again, not trained again.
     assert weights.stat().st_mtime_ns == written
 

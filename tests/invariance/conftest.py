@@ -12,7 +12,7 @@ import pytest
 
 Command = Callable[[Path], Sequence[str]]
 """From the output to the arguments of `iada`."""
-KilledRuns = Callable[[Command, str, int], Iterator[Path]]
+KilledRuns = Callable[..., Iterator[Path]]
 
 
 def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -20,10 +20,9 @@ def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def _wait_for_work(process: subprocess.Popen[bytes], output: Path, suffix: str) -> float:
+def _wait_for_work(process: subprocess.Popen[bytes], trace: Path, result: Path) -> float:
     """Wait until work has left a trace: killing a Python that still imports proves nothing."""
-    trace = output.with_name(f"{output.name}{suffix}")
-    while not trace.exists() and not output.exists() and process.poll() is None:
+    while not trace.exists() and not result.exists() and process.poll() is None:
         time.sleep(0.001)
     return time.monotonic()
 
@@ -32,14 +31,15 @@ def _wait_for_work(process: subprocess.Popen[bytes], output: Path, suffix: str) 
 def killed_runs(tmp_path: Path) -> KilledRuns:
     """Yield the output of an unbroken run, then those of runs that were killed before their end.
 
-    Arguments are the command, the suffix of what it makes beside its output while it works, and
-    the number of kills.
+    Arguments are the command, what it makes beside or in its output while it works (what follows
+    the path of the output), the number of kills, and what in its output is there only at the end,
+    if not the output itself.
     """
 
-    def outputs(command: Command, suffix: str, kills: int) -> Iterator[Path]:
+    def outputs(command: Command, suffix: str, kills: int, result: str = "") -> Iterator[Path]:
         whole = tmp_path / "whole"
         process = _start(command(whole))
-        began = _wait_for_work(process, whole, suffix)
+        began = _wait_for_work(process, Path(f"{whole}{suffix}"), whole / result)
         _, errors = process.communicate()
         duration = time.monotonic() - began
         assert process.returncode == 0, errors.decode()
@@ -48,11 +48,11 @@ def killed_runs(tmp_path: Path) -> KilledRuns:
         for number in range(5 * kills):
             output = tmp_path / str(number)
             process = _start(command(output))
-            _wait_for_work(process, output, suffix)
+            _wait_for_work(process, Path(f"{output}{suffix}"), output / result)
             time.sleep(draw.uniform(0, duration))
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            if output.exists():
+            if (output / result).exists():
                 # It was done already: the first run was slower than this one.
                 duration *= 0.9
                 continue

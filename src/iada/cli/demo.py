@@ -94,14 +94,7 @@ def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
                 updates=config.updates,
             )
             jobs.append(Job(run_config, contrastive_set))
-    return sorted(jobs, key=_cost, reverse=True)
-
-
-def _cost(job: "Job") -> int:
-    """Return roughly how many forward and backward passes an update takes."""
-    augment = job.config.augment
-    views = 1 + (augment.perturbs and augment.learns_from_original)
-    return 2 * views + (augment.measure == "gnorm")
+    return sorted(jobs, key=lambda job: job.cost, reverse=True)
 
 
 def _report(config: DemoConfig, folders: Sequence[Path]) -> Path:

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
     "augment": ("iada.cli.augment", "perturbed or back-translated copies of a corpus, as text"),
+    "experiment": ("iada.cli.experiment", "the paper's tables and figures, every run trained once"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
 }

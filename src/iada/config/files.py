@@ -135,12 +135,23 @@ def write_yaml(path: Path, mapping: Mapping[str, object]) -> None:
 
 def differences(saved: Config, given: Config) -> list[str]:
     """List the keys whose values differ, as `train.learning_rate: saved 0.0005, given 0.001`."""
-    before, after = _flat(to_mapping(saved)), _flat(to_mapping(given))
+    before, after = flatten(to_mapping(saved)), flatten(to_mapping(given))
     return [
         f"{key}: saved {before[key]}, given {after[key]}"
         for key in before
         if before[key] != after[key]
     ]
+
+
+def flatten(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested plain values as one mapping with keys such as `train.learning_rate`."""
+    flat: dict[str, Any] = {}
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
 
 
 def _check_method(method: str, mapping: Mapping[str, Any], where: str) -> None:
@@ -276,16 +287,6 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in mapping.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
 
 
 def _repeated_keys(tree: yaml.Node) -> Iterator[tuple[str, int]]:

@@ -44,7 +44,7 @@ class Workers:
         if self.count > 1 and self._pool is None:
             # Not forked: threads of the tokenizer may be running in this process.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.count, context, _begin_worker)
+            self._pool = ProcessPoolExecutor(self.count, context, begin_worker)
             for _ in range(self.count):
                 self._pool.submit(_nothing)
 
@@ -93,7 +93,8 @@ def _nothing() -> None:
     """Occupy a worker, so that the pool starts it."""
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
+    """Leave interrupts to the parent process, and end with it however it ends."""
     # An interrupt goes to the whole process group; the parent alone answers it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -1,7 +1,7 @@
 """Score files of translations, from any system, against a file of references."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
@@ -98,6 +98,43 @@ def score_split(
         config=config,
         language=data.target_language,
         scorer=scorer,
+    )
+
+
+def compare_split(
+    hypotheses: Mapping[str, Path],
+    data: DataConfig,
+    split: Split,
+    *,
+    baseline: str,
+    config: EvaluateConfig | None = None,
+) -> dict[str, object]:
+    """Score several translations of a split and compare them with one of them.
+
+    Args:
+        hypotheses: translations by name of the system.
+        data: the corpus.
+        split: which part of it was translated.
+        baseline: name of the system that the others are compared with.
+        config: metrics and test; the paper's settings by default.
+
+    Returns:
+        What `evaluate_systems` returns.
+    """
+    form = data.file_format(split)
+    if form == "text":
+        source, reference = data.paths(split)
+        files = _Documents(reference, source, data.boundaries)
+        systems = {name: files.translated(path) for name, path in hypotheses.items()}
+        references = files.references
+    else:
+        documents = read_split(data, split)
+        systems = {
+            name: _translated(path, documents, data, form) for name, path in hypotheses.items()
+        }
+        references = [document.target for document in documents]
+    return evaluate_systems(
+        systems, references, baseline=baseline, config=config, language=data.target_language
     )
 
 

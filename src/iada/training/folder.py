@@ -57,8 +57,9 @@ class RunFolder:
         """Create the folder of a new run."""
         self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
-        write_yaml(self.config_file, to_mapping(config))
         write_json(self.environment_file, environment)
+        # Last: a folder with a configuration is one that can be resumed.
+        write_yaml(self.config_file, to_mapping(config))
 
     def check_resumable(self, config: RunConfig) -> None:
         """Refuse to resume with another configuration than the run's own."""

@@ -1,0 +1,107 @@
+"""`iada experiment`: train, score and compare everything that a table or figure needs."""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iada.cli.parsing import parse_dataclass
+from iada.config.experiment import ExperimentConfig
+from iada.errors import IadaError, RunError
+
+if TYPE_CHECKING:
+    from iada.analysis.base import Base
+    from iada.analysis.grid import Grid
+    from iada.analysis.plans import Experiment
+
+
+def parse(arguments: Sequence[str]) -> ExperimentConfig:
+    """Parse the arguments of `iada experiment`."""
+    return parse_dataclass(ExperimentConfig, arguments, program="iada experiment")
+
+
+def run(config: ExperimentConfig) -> Path:
+    """Run the experiments, print their tables, and return the folder of the corpus.
+
+    Raises:
+        RunError: runs or results have failed; everything else is done and written.
+    """
+    from iada.analysis.base import open_base
+    from iada.analysis.experiments import build_experiment
+    from iada.analysis.grid import build_grid
+    from iada.evaluation.pipeline import attempt, describe_failures
+
+    base = open_base(config)
+    experiments = [
+        build_experiment(name, shares=config.low_resource_shares, alphas=config.alphas)
+        for name in config.experiments
+    ]
+    grid = build_grid(base, experiments, config.seeds)
+    workers = config.jobs or os.cpu_count() or 1
+    if config.dry_run:
+        print(describe_grid(config, base, experiments, grid))
+        return base.root
+    open_tasks = sum(not task.is_finished() for task in grid.tasks)
+    print(
+        f"{len(grid.tasks)} tasks, {open_tasks} of them open, {min(workers, len(grid.tasks))} at a "
+        f"time, in {base.root}",
+        file=sys.stderr,
+    )
+    started = time.perf_counter()
+    if base.mini_corpus is not None:
+        from iada.data.mini import MiniConfig, write_mini_corpus
+
+        write_mini_corpus(base.mini_corpus, MiniConfig())
+    failures = attempt(grid.tasks, workers=workers)
+    problems = [describe_failures(failures, len(grid.tasks))] if failures else []
+    for experiment in experiments:
+        try:
+            _conclude(config, base, experiment, grid)
+        except IadaError as error:
+            problems.append(f"{experiment.name}: {error}")
+    print(f"{time.perf_counter() - started:.0f} s. Results: {base.root}", file=sys.stderr)
+    if problems:
+        raise RunError("\n".join(problems))
+    return base.root
+
+
+def describe_grid(
+    config: ExperimentConfig, base: "Base", experiments: "Sequence[Experiment]", grid: "Grid"
+) -> str:
+    """List the tasks and say which experiment uses how many of them."""
+    done = {task.folder for task in grid.tasks if task.is_finished()}
+    lines = [
+        f"{len(grid.tasks)} tasks in {base.root}, of which {len(done)} are done; "
+        f"{base.run_config('doc2doc').train.max_updates} updates each:"
+    ]
+    for task in grid.tasks:
+        state = "done" if task.folder in done else "open"
+        after = f", after {task.needs[0].relative_to(base.root)}" if task.needs else ""
+        lines.append(f"  {task.folder.relative_to(base.root)}: {state}{after}")
+    for experiment in experiments:
+        folders = {
+            job.folder for row in experiment.rows for job in grid.runs(row.system, config.seeds)
+        }
+        lines.append(f"{experiment.name}: {len(experiment.rows)} rows, {len(folders)} runs")
+    return "\n".join(lines)
+
+
+def _conclude(
+    config: ExperimentConfig, base: "Base", experiment: "Experiment", grid: "Grid"
+) -> None:
+    """Write the results of an experiment and print its table."""
+    from iada.analysis.collection import collect
+    from iada.analysis.results import RESULTS_FILE, write_results
+    from iada.atomic import write_text
+    from iada.cli.experiment_tables import experiment_table
+    from iada.report.tables import to_markdown
+
+    folder = base.root / experiment.name
+    folder.mkdir(parents=True, exist_ok=True)
+    results = collect(experiment, grid, base, config.seeds, folder)
+    write_results(folder / RESULTS_FILE, results)
+    text = f"## {results.title} ({results.data})\n\n{to_markdown(experiment_table(results))}\n"
+    write_text(folder / "results.md", text)
+    print(text)

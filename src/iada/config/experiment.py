@@ -1,0 +1,94 @@
+"""Which experiments to run, on which data, and how many runs at a time."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import tyro
+
+from iada.config.rules import require
+
+ExperimentName = Literal[
+    "main",
+    "directions",
+    "measures",
+    "losses",
+    "pronouns",
+    "distance",
+    "bt_ft",
+    "low_resource",
+    "noisy_context",
+    "pos",
+    "alpha_sweep",
+    "controls",
+]
+EXPERIMENT_NAMES: tuple[ExperimentName, ...] = get_args(ExperimentName)
+MINI = "mini"
+"""Value of `data` that stands for the embedded corpus."""
+PAPER_SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+MINI_SHARES = (0.2, 0.5, 1.0)
+"""Fewer: every share costs a run of each system, and the mini corpus is a demonstration."""
+MINI_UPDATES = 1000
+"""Of each run on the mini corpus, so that all experiments with one seed fit in 90 minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """Run named experiments: every run is trained once, however many tables it is in.
+
+    What is finished is not done again, and what was interrupted goes on where it was.
+    """
+
+    names: Annotated[
+        tuple[ExperimentName | Literal["all"], ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="NAME..."),
+    ]
+    """Experiments: main, directions, measures, losses, pronouns, distance, bt_ft, low_resource,
+    noisy_context, pos, alpha_sweep, controls, or all of them (`all`)."""
+    data: str = MINI
+    """`mini`, a recipe (YAML file), or a folder that `iada prepare` wrote inside its corpus."""
+    seeds: tuple[int, ...] = (1,)
+    """Each system is trained once per seed."""
+    output: Path = Path("runs/experiments")
+    """Folder of all experiments. Those on one corpus share `<output>/<data>/runs`."""
+    jobs: int = 0
+    """Runs at a time, with one thread each; 0 takes one per core."""
+    updates: int | None = None
+    """Updates of each run, if not those of the recipe or, for the mini corpus, 1000."""
+    contrastive: Path | None = None
+    """Contrastive set in ContraPro's form; the mini corpus has its own."""
+    shares: tuple[float, ...] | None = None
+    """Shares of the training documents in `low_resource`; by default 0.2, 0.5 and 1 for the mini
+    corpus, and the paper's 0.2, 0.3, ... 1 for any other."""
+    alphas: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
+    """Values of `augment.alpha` in `alpha_sweep`."""
+    dry_run: bool = False
+    """List the runs and what each experiment uses, and stop."""
+
+    def __post_init__(self) -> None:
+        require(len(self.names) > 0, "names", "at least one experiment", self.names)
+        require(len(self.seeds) > 0, "seeds", "at least one seed", self.seeds)
+        for key in ("seeds", "shares", "alphas"):
+            values = getattr(self, key) or ()
+            require(len(set(values)) == len(values), key, "all different", values)
+        require(self.jobs >= 0, "jobs", "0 or more", self.jobs)
+        require(self.updates is None or self.updates > 0, "updates", "above 0", self.updates)
+        require(len(self.alphas) > 0, "alphas", "at least one value", self.alphas)
+        require(all(alpha >= 0 for alpha in self.alphas), "alphas", "0 or more", self.alphas)
+        shares = self.low_resource_shares
+        require(len(shares) > 0, "shares", "at least one share", shares)
+        in_range = all(0 < share <= 1 for share in shares)
+        require(in_range, "shares", "more than 0 and at most 1", shares)
+
+    @property
+    def experiments(self) -> tuple[ExperimentName, ...]:
+        """The experiments in their usual order, each once."""
+        everything = "all" in self.names
+        return tuple(name for name in EXPERIMENT_NAMES if everything or name in self.names)
+
+    @property
+    def low_resource_shares(self) -> tuple[float, ...]:
+        """Shares of the training documents, given or usual."""
+        usual = MINI_SHARES if self.data == MINI else PAPER_SHARES
+        return usual if self.shares is None else self.shares

@@ -1,0 +1,66 @@
+"""`iada experiment`, killed at random moments and run again, gives the same results."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iada.analysis.base import open_base
+from iada.analysis.experiments import build_experiment
+from iada.analysis.grid import build_grid
+from iada.cli.experiment import parse
+
+KILLS = 2
+RECIPE = """
+data: {{folder: {corpus}}}
+subwords: {{vocabulary_size: 450}}
+windows: {{max_length: 128}}
+model:
+  {{dim: 16, feed_forward: 32, heads: 2, encoder_layers: 1, decoder_layers: 1, max_positions: 512}}
+train:
+  {{max_tokens: 1024, accumulation: 1, max_updates: 30, validate_every: 3, warmup_updates: 2}}
+decode: {{beam: 1}}
+evaluate: {{resamples: 100}}
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_experiment_is_completed_to_the_same_results(
+    mini_corpus: Path, tmp_path: Path, killed_runs: Any
+) -> None:
+    recipe = tmp_path / "toy.yaml"
+    recipe.write_text(RECIPE.format(corpus=mini_corpus), encoding="utf-8")
+    result = f"{tmp_path.name}-toy/alpha_sweep/results.json"
+
+    def command(output: Path) -> list[str]:
+        return [
+            "experiment",
+            "alpha_sweep",
+            *("--alphas", "0", "1"),
+            f"--data={recipe}",
+            f"--output={output}",
+            f"--contrastive={mini_corpus / 'contrastive.json'}",
+        ]
+
+    config = parse(command(tmp_path)[1:])
+    experiment = build_experiment("alpha_sweep", shares=(1.0,), alphas=config.alphas)
+    first = build_grid(open_base(config), [experiment], config.seeds).tasks[0].folder
+    # Written with the first update.
+    trace = f"/{first.relative_to(tmp_path)}/metrics.jsonl"
+    outputs: Iterator[Path] = killed_runs(command, trace, KILLS, result)
+    expected = (next(outputs) / result).read_bytes()
+    kills = resumed = 0
+    for output in outputs:
+        resumed += any(output.glob("*/runs/*/seed-1/checkpoints/*/trainer_state.json"))
+        again = subprocess.run(
+            [sys.executable, "-m", "iada", *command(output)], capture_output=True, check=False
+        )
+        assert again.returncode == 0, again.stderr.decode()
+        assert (output / result).read_bytes() == expected
+        kills += 1
+    assert kills == KILLS
+    # A kill before the first checkpoint leaves nothing to go on from.
+    assert resumed > 0

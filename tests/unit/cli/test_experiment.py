@@ -1,0 +1,58 @@
+"""`iada experiment` on the command line: names, flags, and a plan that writes nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from iada.cli.experiment import parse
+from iada.cli.main import main
+from iada.config.experiment import EXPERIMENT_NAMES, ExperimentConfig
+
+
+def test_flags_are_fields() -> None:
+    line = "main losses --data r.yaml --seeds 1 2 3 --output out --jobs 2 --updates 5 --dry_run"
+    assert parse(line.split()) == ExperimentConfig(
+        names=("main", "losses"),
+        data="r.yaml",
+        seeds=(1, 2, 3),
+        output=Path("out"),
+        jobs=2,
+        updates=5,
+        dry_run=True,
+    )
+    more = parse(["all", "--shares", "0.5", "1", "--alphas", "0", "--contrastive", "c.json"])
+    assert (more.shares, more.alphas, more.contrastive) == ((0.5, 1.0), (0.0,), Path("c.json"))
+
+
+def test_an_unknown_name_ends_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "mian", "--dry_run"]) == 2
+    shown = capsys.readouterr().err
+    assert "invalid choice 'mian'" in shown
+    assert "'low_resource'" in shown
+
+
+def test_a_missing_name_ends_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "--dry_run"]) == 2
+    assert "`names` must be at least one experiment" in capsys.readouterr().err
+
+
+def test_a_dry_run_lists_runs_and_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert main(["experiment", "bt_ft", "pos", f"--output={output}", "--dry_run"]) == 0
+    shown = capsys.readouterr().out
+    # Nine rows, the reverse run, two corpora, and WordRepl of `pos`.
+    assert f"13 tasks in {output / 'mini'}, of which 0 are done; 1000 updates each:" in shown
+    assert "back_translate/seed-1: open, after runs/doc2doc-reverse-" in shown
+    assert "bt_ft: 9 rows, 9 runs" in shown
+    assert "pos: 3 rows, 3 runs" in shown
+    assert not output.exists()
+
+
+def test_the_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "--help"]) == 0
+    shown = capsys.readouterr().out
+    words = set(re.findall(r"\w+", shown))
+    assert {*EXPERIMENT_NAMES, "all"} <= words
