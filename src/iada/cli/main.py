@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("iada.cli.evaluate", "score translations: BLEU, chrF, COMET, significance"),
     "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
+    "report": ("iada.cli.report", "one page of everything that runs and experiments found"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
 }
