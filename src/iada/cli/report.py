@@ -69,8 +69,8 @@ def run(command: ReportCommand) -> Path | None:
     if older:
         names = ", ".join(path.name for path in older)
         print(f"{folder} has {len(older)} files of an earlier report: {names}", file=sys.stderr)
-    for line in verdicts(material.experiments):
-        print(line)
+    for answer in verdicts(material.experiments):
+        print(f"{answer.headline}\n  {answer.numbers}")
     print(f"{page}: {summary}\n{folder}: {len(written)} files")
     return page
 

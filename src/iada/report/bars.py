@@ -20,6 +20,8 @@ from iada.report.runs import Spread
 
 Bars = Mapping[str, Mapping[str, Spread | None]]
 """System to key to value, in the unit of the axis."""
+# More bars than this leave no room for a number on each.
+_NUMBERED = 25
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def draw_bars(name: str, title: str, panels: Sequence[Panel], *, words: str) -> 
     with new_figure() as figure:
         row = figure.subplots(1, len(panels), sharey=len(panels) > 1, squeeze=False)[0]
         for place, (axes, panel) in enumerate(zip(row, panels, strict=True)):
-            _draw_panel(axes, panel, f"{place}-" if place else "", first=place == 0)
+            numbered = len(panels) * len(panel.bars) * len(panel.keys) <= _NUMBERED
+            prefix = f"{place}-" if place else ""
+            _draw_panel(axes, panel, prefix, first=place == 0, numbered=numbered)
         _draw_systems(figure, panels[0].bars)
     return Drawing(name, title, f"{words} {' '.join(map(_describe, panels))}", figure)
 
@@ -64,14 +68,14 @@ def _draw_systems(figure: Figure, bars: Bars) -> None:
     draw_legend(figure, [bar_handle(number, system) for number, system in enumerate(bars)])
 
 
-def _draw_panel(axes: Axes, panel: Panel, prefix: str, *, first: bool) -> None:
+def _draw_panel(axes: Axes, panel: Panel, prefix: str, *, first: bool, numbered: bool) -> None:
     draw_grid(axes)
     for number, values in enumerate(panel.bars.values()):
         for group, key in enumerate(panel.keys):
             value = values.get(key)
             if value is not None:
                 identifier = f"bar-{prefix}{number}-{key}"
-                _draw_bar(axes, panel, value, group, number, identifier)
+                _draw_bar(axes, panel, value, group, number, identifier, numbered=numbered)
     axes.set_xlim(-0.5, len(panel.keys) - 0.5)
     if panel.level is not None:
         height, label = panel.level
@@ -85,8 +89,11 @@ def _draw_panel(axes: Axes, panel: Panel, prefix: str, *, first: bool) -> None:
         # Room above the highest bars for their numbers and whiskers.
         axes.set_ylim(0, 1.12 * panel.limit)
         axes.set_yticks([panel.limit * step / 5 for step in range(6)])
-    elif min(axes.get_ylim()) < 0:
-        axes.axhline(0, color=INK, linewidth=0.8)
+    else:
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high + 0.15 * (high - low))
+        if low < 0:
+            axes.axhline(0, color=INK, linewidth=0.8)
     axes.set_title(panel.title)
     axes.set_xlabel(panel.label)
     if first:
@@ -94,7 +101,14 @@ def _draw_panel(axes: Axes, panel: Panel, prefix: str, *, first: bool) -> None:
 
 
 def _draw_bar(
-    axes: Axes, panel: Panel, value: Spread, group: int, number: int, identifier: str
+    axes: Axes,
+    panel: Panel,
+    value: Spread,
+    group: int,
+    number: int,
+    identifier: str,
+    *,
+    numbered: bool,
 ) -> None:
     systems = len(panel.bars)
     width = 0.82 / systems
@@ -109,7 +123,7 @@ def _draw_bar(
     if value.deviation is not None:
         reach = [[below], [above]]
         axes.errorbar(position, mean, reach, color=INK, capsize=2.5, linewidth=1, zorder=3)
-    if systems * len(panel.keys) <= 25:
+    if numbered:
         end, side = (mean + above, "bottom") if mean >= 0 else (mean - below, "top")
         axes.annotate(
             f"{mean:.{panel.digits}f}",

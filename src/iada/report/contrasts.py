@@ -52,14 +52,19 @@ class Contrast:
         return "better" if (low > 0) != self.metric.lower_is_better else "worse"
 
     @property
-    def text(self) -> str:
-        """The difference with its spread and interval."""
+    def short_text(self) -> str:
+        """The difference with its spread."""
         digits = self.metric.digits
         text = signed(self.mean, digits)
-        if self.deviation is None or self.interval is None:
-            return text
-        low, high = (signed(bound, digits) for bound in self.interval)
-        return f"{text} ± {self.deviation:.{digits}f} ({low} to {high})"
+        return text if self.deviation is None else f"{text} ± {self.deviation:.{digits}f}"
+
+    @property
+    def text(self) -> str:
+        """The difference with its spread and interval."""
+        if self.interval is None:
+            return self.short_text
+        low, high = (signed(bound, self.metric.digits) for bound in self.interval)
+        return f"{self.short_text} ({low} to {high})"
 
 
 def contrast(row: Row, other: Row, metric: Metric) -> Contrast | None:

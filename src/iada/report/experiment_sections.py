@@ -18,7 +18,7 @@ from iada.report.figures import DISTANCES, PRONOUNS
 from iada.report.metrics import METRICS
 from iada.report.result_tables import group_table, result_table, unmatched_table
 from iada.report.sections import Block, FigureBlock, Heading, Paragraph, Section, TableBlock
-from iada.report.verdict import answers, comparison_table, sweep_answer
+from iada.report.verdict import Answer, answers, comparison_table, sweep_answer
 
 WHISKERS = "Whiskers show one standard deviation over seeds."
 
@@ -62,13 +62,13 @@ def experiment_sections(found: Sequence[Found]) -> list[Section]:
     return sections
 
 
-def verdicts(found: Sequence[Found]) -> list[str]:
-    """Say whether importance beats the uniform control, one line per corpus and system."""
+def verdicts(found: Sequence[Found]) -> list[Answer]:
+    """Say whether importance beats the uniform control, once per corpus and system."""
     return [
-        line
+        answer
         for item in found
         if item.results.experiment == "controls"
-        for line in answers(item.results)
+        for answer in answers(item.results)
     ]
 
 
@@ -104,7 +104,14 @@ def _with_paper(table: paper.PaperTable | None) -> Build:
 
 def _pronouns(found: Found) -> list[Block]:
     keys = ("er", "es", "sie")
-    table = group_table(found.results, "class", keys, paper.PRONOUNS, first=[METRICS["pronouns"]])
+    table = group_table(
+        found.results,
+        "class",
+        keys,
+        paper.PRONOUNS,
+        group="Accuracy in %, by pronoun",
+        first=[METRICS["pronouns"]],
+    )
     caption = (
         "Pronoun accuracy by the correct pronoun. A system that always writes the most frequent "
         f"one is right there and wrong elsewhere. {WHISKERS}"
@@ -115,7 +122,8 @@ def _pronouns(found: Found) -> list[Block]:
 
 
 def _distance(found: Found) -> list[Block]:
-    accuracies = group_table(found.results, "distance", DISTANCES)
+    heading = "Accuracy in %, by sentences back"
+    accuracies = group_table(found.results, "distance", DISTANCES, group=heading)
     gains = distance_gain_table(found.results, DISTANCES)
     caption = (
         "Pronoun accuracy above the baseline's, by the number of sentences between the pronoun and "
@@ -160,7 +168,9 @@ def _pos(found: Found) -> list[Block]:
 
 
 def _controls(found: Found) -> list[Block]:
-    blocks: list[Block] = [Paragraph(line, strong=True) for line in answers(found.results)]
+    blocks: list[Block] = []
+    for answer in answers(found.results):
+        blocks += [Paragraph(answer.headline, strong=True), Paragraph(answer.numbers)]
     if not blocks:
         missing = "an importance-aware system and its uniform control are not both there"
         blocks.append(Paragraph(f"The rows cannot answer: {missing}.", strong=True))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from iada.analysis.results import Results, Row
-from iada.report.contrasts import Contrast, difference, signed
+from iada.report.contrasts import Contrast, difference
 from iada.report.metrics import METRICS, Metric
 from iada.report.paper import DISTANCE, LOW_RESOURCE, NOISY_CONTEXT, PARTS_OF_SPEECH, PaperTable
 from iada.report.result_tables import (
@@ -15,6 +15,7 @@ from iada.report.result_tables import (
     paper_notes,
     percent_cell,
     published,
+    published_column,
 )
 from iada.report.row_settings import complete, without
 from iada.report.tables import MISSING, Cell, Column, Table, spread_cell
@@ -90,7 +91,7 @@ def share_table(results: Results, key: str) -> Table:
         theirs = (published(row.values.get(f"{share:g}"), paper) for row in paper.rows)
         rows.append((Cell(share, f"{share:g} %"), *ours, *theirs))
     heads = (Column(label), *(Column(f"Δ {name}") for name in gains))
-    theirs_heads = (Column(f"Δ {row.label}", group="Paper, TED") for row in paper.rows)
+    theirs_heads = (published_column(f"Δ {row.label}", paper) for row in paper.rows)
     return Table(
         (Column("Training data"), *heads, *theirs_heads),
         tuple(rows),
@@ -154,10 +155,15 @@ def distance_gain_table(results: Results, keys: Sequence[str]) -> Table:
         theirs = paper_cells(DISTANCE, DISTANCE.row(row.settings))
         rows.append((*name_cells(results, row), *ours, *theirs))
     label = MISSING if baseline is None else baseline.label
+    heads = (Column(key, group=f"Points above {label}") for key in keys)
     return Table(
-        (*name_columns(), *(Column(key) for key in keys), *paper_columns(DISTANCE)),
+        (*name_columns(), *heads, *paper_columns(DISTANCE)),
         tuple(rows),
-        (f"Points above {label}.", *base_notes(results), *paper_notes(DISTANCE)),
+        (
+            f"Points of accuracy above {label}'s, by sentences back to the antecedent.",
+            *base_notes(results),
+            *paper_notes(DISTANCE),
+        ),
     )
 
 
@@ -172,7 +178,11 @@ def tag_table(results: Results, part: str) -> Table:
             (*name_cells(results, row), *ours, *paper_cells(paper, paper.row(row.settings)))
         )
     return Table(
-        (*name_columns(), *(Column(tag) for tag in paper.columns), *paper_columns(paper)),
+        (
+            *name_columns(),
+            *(Column(tag, group="Ours, %") for tag in paper.columns),
+            *paper_columns(paper),
+        ),
         tuple(rows),
         ("Percent of all perturbed tokens there.", *base_notes(results), *paper_notes(paper)),
     )
@@ -182,11 +192,7 @@ def contrast_cell(found: Contrast | None) -> Cell:
     """Show a difference with its spread."""
     if found is None:
         return Cell(None, MISSING)
-    digits = found.metric.digits
-    text = signed(found.mean, digits)
-    if found.deviation is not None:
-        text += f" ± {found.deviation:.{digits}f}"
-    return Cell(found.mean, text)
+    return Cell(found.mean, found.short_text)
 
 
 def _by_share(by_system: dict[str, list[Row]], baseline: Row) -> dict[float, Row]:

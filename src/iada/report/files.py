@@ -28,7 +28,7 @@ def write_files(folder: Path, sections: Sequence[Section], *, title: str) -> lis
     written = []
     for section in sections:
         for block in section.blocks:
-            if isinstance(block, TableBlock):
+            if isinstance(block, TableBlock) and not block.page_only:
                 path = folder / TABLES / f"{block.name}.md"
                 write_text(path, f"{markdown_text(block.caption)}\n\n{to_markdown(block.table)}")
                 latex = to_latex(block.table, caption=block.caption, label=block.name)
@@ -68,7 +68,7 @@ def _markdown_blocks(section: Section) -> Iterator[str]:
             yield f"**{text}**" if block.strong else text
         elif isinstance(block, Heading):
             yield f"### {markdown_text(block.text)}"
-        elif isinstance(block, TableBlock):
+        elif isinstance(block, TableBlock) and not block.page_only:
             yield f"**{markdown_text(block.caption)}**"
             yield to_markdown(block.table).rstrip()
         elif isinstance(block, FigureBlock):

@@ -106,6 +106,7 @@ def _experiments(folders: Sequence[Path]) -> list[Found]:
                 f"{folder / RESULTS_FILE}: the experiment is {results.experiment!r}, but must be "
                 f"one of {', '.join(EXPERIMENTS)}."
             )
+    read.sort(key=lambda pair: EXPERIMENTS.index(pair[1].experiment))
     times = Counter((results.experiment, results.data) for _, results in read)
     doubled = {data for (_, data), number in times.items() if number > 1}
     return [_found(folder, results, results.data in doubled) for folder, results in read]

@@ -25,6 +25,7 @@ from iada.report.run_sections import (
 from iada.report.runs import RunSummary, load_run
 from iada.report.sections import Block, Paragraph, Section, TableBlock
 from iada.report.tables import Cell, Column, Table
+from iada.training.folder import RunFolder
 
 if TYPE_CHECKING:
     from iada.analysis.importance_map import WindowView
@@ -50,7 +51,7 @@ def report_sections(
         _answers(material, left_out, "" if heat_map else heat_map_note),
         *experiment_sections(material.experiments),
         results_section(runs, title="Runs of no experiment") if runs else None,
-        pronoun_section(runs) if runs else None,
+        pronoun_section(runs, title="Pronouns of these runs") if runs else None,
         training_section(groups),
         importance_section(heat_map, heat_map_note),
         _rows_section(material.experiments) if material.experiments else None,
@@ -72,20 +73,26 @@ def report_summary(material: Material) -> str:
 
 
 def run_with_importance(material: Material) -> Path | None:
-    """Return the first run that measures importance, of an experiment if there is one."""
-    for item in material.experiments:
-        for row in item.results.rows:
-            if complete(row.settings).get("augment.measure") in ("gnorm", "tnorm") and row.runs:
-                return item.folder / row.runs[0]
-    for run in material.runs:
-        if run.config.get("augment", {}).get("measure") in ("gnorm", "tnorm"):
-            return run.folder
-    return None
+    """Return the first run that measures importance and still has its model."""
+    measures = ("gnorm", "tnorm")
+    folders = [
+        item.folder / run
+        for item in material.experiments
+        for row in item.results.rows
+        if complete(row.settings).get("augment.measure") in measures
+        for run in row.runs
+    ]
+    folders += [
+        run.folder
+        for run in material.runs
+        if run.config.get("augment", {}).get("measure") in measures
+    ]
+    return next((path for path in folders if RunFolder(path).model.is_dir()), None)
 
 
 def _answers(material: Material, left_out: Sequence[str], note: str) -> Section | None:
     found = material.experiments
-    blocks: list[Block] = [Paragraph(line, strong=True) for line in verdicts(found)]
+    blocks: list[Block] = [Paragraph(answer.headline, strong=True) for answer in verdicts(found)]
     if found and not blocks:
         words = "Whether importance beats the uniform control is not known: run `controls`."
         blocks.append(Paragraph(words, strong=True))
@@ -104,25 +111,27 @@ def _training_groups(material: Material) -> tuple[dict[str, list[RunSummary]], l
     for label in dict.fromkeys(item.label for item in material.experiments):
         items = [item for item in material.experiments if item.label == label]
         first = min(items, key=lambda item: EXPERIMENTS.index(item.results.experiment))
-        runs, problems = _runs_of(first)
-        unread += problems
+        title = f"{first.results.title} ({label})"
+        runs, lost = _runs_of(first)
+        if lost:
+            unread.append(f"training curves of {title}: {count(lost, 'run')} not there any more")
         if runs:
-            groups[f"{first.results.title} ({label})"] = runs
+            groups[title] = runs
     if material.runs:
         groups["Runs of no experiment" if groups else ""] = list(material.runs)
     return groups, unread
 
 
-def _runs_of(found: Found) -> tuple[list[RunSummary], list[str]]:
-    runs, problems = [], []
+def _runs_of(found: Found) -> tuple[list[RunSummary], int]:
+    """Read the runs of an experiment, and count those that cannot be read."""
+    runs, lost = [], 0
     for row in found.results.rows:
         for folder in row.runs:
-            path = found.folder / folder
             try:
-                runs.append(load_run(path, name=row.label))
+                runs.append(load_run(found.folder / folder, name=row.label))
             except RunError:
-                problems.append(f"training curve of {path.as_posix()} (no longer a scored run)")
-    return runs, problems
+                lost += 1
+    return runs, lost
 
 
 def _rows_section(found: Sequence[Found]) -> Section:
@@ -137,5 +146,5 @@ def _rows_section(found: Sequence[Found]) -> Section:
         names = ("System", "Settings", "Runs")
         table = Table(tuple(Column(name, numeric=False) for name in names), tuple(rows))
         caption = f"{item.results.title} ({item.label})"
-        blocks.append(TableBlock(item.name("rows"), caption, table, folded=True))
+        blocks.append(TableBlock(item.name("rows"), caption, table, folded=True, page_only=True))
     return Section("rows", "How the rows were made", tuple(blocks), "Rows")

@@ -179,7 +179,7 @@ LOSSES = _table(
 PRONOUNS = _table(
     "Table 6",
     "TED",
-    {"pronouns": "All %", "er": "er %", "es": "es %", "sie": "sie %"},
+    {"pronouns": "all", "er": "er", "es": "es", "sie": "sie"},
     (
         ("WordRepl", _method("word_replace"), (68.0, 56.6, 92.0, 55.5)),
         ("Doc2Doc", _method("doc2doc"), (63.5, 51.2, 89.6, 49.9)),

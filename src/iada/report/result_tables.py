@@ -37,9 +37,19 @@ def group_table(
     keys: Sequence[str],
     paper: PaperTable | None = None,
     *,
+    group: str,
     first: Sequence[Metric] = (),
 ) -> Table:
-    """Show accuracies of a breakdown in percent, after some whole metrics."""
+    """Show accuracies of a breakdown in percent, after some whole metrics.
+
+    Args:
+        results: the experiment.
+        kind: of breakdown.
+        keys: its groups, one column each.
+        paper: the published table.
+        group: heading over the columns of `keys`.
+        first: metrics before them.
+    """
     rows = []
     for row in results.rows:
         groups = row.breakdown.get(kind, {})
@@ -47,7 +57,8 @@ def group_table(
         parts = (percent_cell(groups.get(key, ())) for key in keys)
         found = None if paper is None else paper.row(row.settings)
         rows.append((*name_cells(results, row), *whole, *parts, *paper_cells(paper, found)))
-    heads = (*(Column(metric.label) for metric in first), *(Column(f"{key} %") for key in keys))
+    heads = [Column(metric.label) for metric in first]
+    heads += [Column(key, group=group) for key in keys]
     return Table(
         columns=(*name_columns(), *heads, *paper_columns(paper)),
         rows=tuple(rows),
@@ -86,7 +97,12 @@ def paper_columns(paper: PaperTable | None) -> tuple[Column, ...]:
     """Return the headings of the paper's numbers, grouped under its corpus."""
     if paper is None:
         return ()
-    return tuple(Column(name, group=f"Paper, {paper.corpus}") for name in paper.columns.values())
+    return tuple(published_column(name, paper) for name in paper.columns.values())
+
+
+def published_column(name: str, paper: PaperTable) -> Column:
+    """Return a heading of the paper's numbers."""
+    return Column(name, group=f"Paper, {paper.corpus}", published=True)
 
 
 def paper_cells(paper: PaperTable | None, row: PaperRow | None) -> tuple[Cell, ...]:

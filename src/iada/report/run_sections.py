@@ -33,7 +33,7 @@ def results_section(
     return Section("results", title, (table, *map(Paragraph, notes)))
 
 
-def pronoun_section(runs: Sequence[RunSummary]) -> Section | None:
+def pronoun_section(runs: Sequence[RunSummary], *, title: str = "Pronouns") -> Section | None:
     """Show accuracy by distance and by pronoun; None if no run was measured."""
     spread = "Whiskers show one standard deviation over seeds."
     blocks = []
@@ -52,7 +52,7 @@ def pronoun_section(runs: Sequence[RunSummary]) -> Section | None:
         )
         numbers = tables.accuracy_table(runs, "by_class", figures.PRONOUNS)
         blocks.append(FigureBlock(figures.accuracy_by_class(runs), caption, numbers))
-    return Section("pronouns-of-runs", "Pronouns", tuple(blocks)) if blocks else None
+    return Section("pronouns-of-runs", title, tuple(blocks)) if blocks else None
 
 
 def example_section(examples: Sequence[Example]) -> Section | None:

@@ -41,6 +41,8 @@ class TableBlock:
     sortable: bool = True
     folded: bool = False
     """Shown only when the reader asks for it."""
+    page_only: bool = False
+    """Not written as a file: it speaks of folders of this machine."""
 
 
 @dataclass(frozen=True)

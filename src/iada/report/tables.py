@@ -34,6 +34,8 @@ class Column:
     """Align to the right."""
     group: str = ""
     """Heading over this column and its neighbours of the same group."""
+    published: bool = False
+    """Holds numbers of the paper, which look unlike ours."""
 
     @property
     def full_name(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iada.analysis.results import Results, Row
-from iada.report.contrasts import Contrast, Outcome, contrast
+from iada.report.contrasts import Contrast, Outcome, contrast, signed
 from iada.report.metrics import METRICS
 from iada.report.result_tables import BETTER, WORSE
 from iada.report.row_settings import row_of_method
@@ -53,7 +53,16 @@ def comparisons(results: Results) -> list[Comparison]:
     return found
 
 
-def answers(results: Results) -> list[str]:
+@dataclass(frozen=True)
+class Answer:
+    """Whether a system beats its uniform control."""
+
+    headline: str
+    numbers: str
+    """The differences that the headline rests on."""
+
+
+def answers(results: Results) -> list[Answer]:
     """Say for each importance-aware system whether it beats its uniform control."""
     return [
         _answer(comparison, results)
@@ -65,22 +74,24 @@ def answers(results: Results) -> list[str]:
 def comparison_table(results: Results) -> Table | None:
     """Show the differences with spread and interval; None if nothing can be compared."""
     found = comparisons(results)
-    keys = [key for key in DECIDING if any(_of(item, key) is not None for item in found)]
-    if not keys:
-        return None
     rows = []
     for item in found:
         pair = f"{item.row.label} − {item.other.label}"
-        cells = (_cell(_of(item, key)) for key in keys)
-        rows.append((Cell(item.question, item.question), Cell(pair, pair), *cells))
-    words = (Column("What is added", numeric=False), Column("Difference", numeric=False))
-    notes = [f"Runs of the same seed are compared; seeds: {len(results.seeds)}."]
+        for difference in item.contrasts:
+            words = (item.question, pair, difference.metric.label)
+            rows.append((*(Cell(word, word) for word in words), *_cells(difference)))
+    if not rows:
+        return None
+    names = ("What is added", "Difference of", "Metric")
+    numbers = ("Difference", "95% interval", "Higher in")
+    columns = (*(Column(name, numeric=False) for name in names), *map(Column, numbers))
+    notes = ["Runs of the same seed are compared."]
     if len(results.seeds) > 1:
         notes.append(
-            "Mean difference ± sample standard deviation over seeds (95% interval of the mean, "
-            f"Student's t). {BETTER} better, {WORSE} worse: the interval leaves out zero."
+            "Mean difference ± sample standard deviation over seeds; the interval is Student's, of "
+            f"the mean. {BETTER} better, {WORSE} worse: the interval leaves out zero."
         )
-    return Table((*words, *(Column(METRICS[k].label) for k in keys)), tuple(rows), tuple(notes))
+    return Table(columns, tuple(rows), tuple(notes))
 
 
 def sweep_answer(results: Results, key: str) -> str | None:
@@ -116,25 +127,26 @@ def _compare(question: str, row: Row, other: Row) -> Comparison:
     return Comparison(question, row, other, tuple(item for item in found if item is not None))
 
 
-def _of(item: Comparison, key: str) -> Contrast | None:
-    return next((found for found in item.contrasts if found.metric.key == key), None)
+def _cells(found: Contrast) -> tuple[Cell, ...]:
+    digits = found.metric.digits
+    interval = Cell(None, MISSING)
+    if found.interval is not None:
+        low, high = found.interval
+        interval = Cell(low, f"{signed(low, digits)} to {signed(high, digits)}")
+    mark = _MARKS[found.outcome]
+    difference = Cell(found.mean, found.short_text, mark)
+    return difference, interval, Cell(found.higher, f"{found.higher} of {found.seeds} seeds")
 
 
-def _cell(found: Contrast | None) -> Cell:
-    if found is None:
-        return Cell(None, MISSING)
-    return Cell(found.mean, found.text, _MARKS[found.outcome])
-
-
-def _answer(item: Comparison, results: Results) -> str:
+def _answer(item: Comparison, results: Results) -> Answer:
     by_outcome: dict[Outcome, list[Contrast]] = {}
     for found in item.contrasts:
         by_outcome.setdefault(found.outcome, []).append(found)
-    pair = f"{item.row.label} against {item.other.label}"
+    pair = f"{item.row.label} against {item.other.label} on {results.data}"
     numbers = "; ".join(f"{found.metric.label} {found.text}" for found in item.contrasts)
     count = len(results.seeds)
     seeds = "1 seed" if count == 1 else f"{count} seeds, with spread and 95% interval"
-    return f"{_headline(by_outcome)} {pair} on {results.data} ({seeds}): {numbers}."
+    return Answer(f"{_headline(by_outcome)} ({pair}.)", f"{pair}, {seeds}: {numbers}.")
 
 
 def _headline(by_outcome: dict[Outcome, list[Contrast]]) -> str:
