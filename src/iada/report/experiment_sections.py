@@ -13,7 +13,14 @@ from iada.report.experiment_figures import (
     sweep_figure,
     tag_figure,
 )
-from iada.report.experiment_tables import distance_gain_table, noise_table, share_table, tag_table
+from iada.report.experiment_tables import (
+    distance_gain_table,
+    distance_gains,
+    gains_by_share,
+    noise_table,
+    share_table,
+    tag_table,
+)
 from iada.report.figures import DISTANCES, PRONOUNS
 from iada.report.metrics import METRICS
 from iada.report.result_tables import group_table, result_table, unmatched_table
@@ -103,6 +110,8 @@ def _with_paper(table: paper.PaperTable | None) -> Build:
 
 
 def _pronouns(found: Found) -> list[Block]:
+    if not any("class" in row.breakdown for row in found.results.rows):
+        return _not_measured(found)
     keys = ("er", "es", "sie")
     table = group_table(
         found.results,
@@ -122,21 +131,28 @@ def _pronouns(found: Found) -> list[Block]:
 
 
 def _distance(found: Found) -> list[Block]:
+    if not any("distance" in row.breakdown for row in found.results.rows):
+        return _not_measured(found)
     heading = "Accuracy in %, by sentences back"
     accuracies = group_table(found.results, "distance", DISTANCES, group=heading)
-    gains = distance_gain_table(found.results, DISTANCES)
     caption = (
         "Pronoun accuracy above the baseline's, by the number of sentences between the pronoun and "
         "its antecedent. Where it lies outside the window, no system can see it: gains there are "
         f"not made by context. {WHISKERS}"
     )
-    figure = distance_figure(found.results, DISTANCES, name=found.name("figure"))
     title = f"Pronoun accuracy by distance of the antecedent ({found.label})"
-    return [
-        TableBlock(found.name("gains"), f"Gain by distance ({found.label})", gains),
-        FigureBlock(figure, caption),
-        TableBlock(found.name(), title, accuracies),
-    ]
+    blocks: list[Block] = [TableBlock(found.name(), title, accuracies)]
+    if distance_gains(found.results):
+        gains = distance_gain_table(found.results, DISTANCES)
+        figure = distance_figure(found.results, DISTANCES, name=found.name("figure"))
+        title = f"Gain by distance ({found.label})"
+        table = TableBlock(found.name("gains"), title, gains)
+        blocks = [table, FigureBlock(figure, caption), *blocks]
+    return blocks
+
+
+def _not_measured(found: Found) -> list[Block]:
+    return [Paragraph(f"Not measured on {found.label}: its runs met no contrastive set.")]
 
 
 def _low_resource(found: Found) -> list[Block]:
@@ -145,7 +161,7 @@ def _low_resource(found: Found) -> list[Block]:
     for key in keys:
         caption = f"{METRICS[key].label} by share of the training data ({found.label})"
         blocks.append(TableBlock(found.name(key), caption, share_table(found.results, key)))
-    if keys:
+    if any(gains_by_share(found.results, METRICS[key]) for key in keys):
         figure = share_figure(found.results, keys, name=found.name("figure"))
         caption = f"Score above the baseline's on the same share of the documents. {WHISKERS}"
         blocks.insert(0, FigureBlock(figure, caption))

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,6 @@ from iada.errors import ConfigError, RunError
 from iada.report.experiment_sections import EXPERIMENTS, Found
 from iada.report.runs import RunSummary, group_runs, load_run
 from iada.training.folder import RunFolder
-
-Names = Mapping[Path, str]
 
 
 @dataclass(frozen=True)
@@ -42,9 +40,13 @@ def find_material(folders: Sequence[Path]) -> Material:
         if not folder.is_dir():
             raise RunError(f"{folder} is not a folder. Give run folders or experiment folders.")
     found = dict.fromkeys(path for folder in folders for path in _walk(folder))
-    experiments = _experiments([path for path in found if (path / RESULTS_FILE).is_file()])
+    every = _experiments([path for path in found if (path / RESULTS_FILE).is_file()])
+    experiments = [item for item in every if item.results.rows]
+    left_out = [
+        f"{item.folder.as_posix()} (no row is finished)" for item in every if not item.results.rows
+    ]
     taken = {path.resolve() for item in experiments for path in run_folders(item)}
-    runs, left_out = [], []
+    runs = []
     for path in found:
         if _is_run(path) and path.resolve() not in taken:
             reason = _unfinished(path)
