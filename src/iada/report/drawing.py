@@ -70,7 +70,11 @@ class Drawing:
 def new_figure() -> Iterator[Figure]:
     """Give an empty figure in the style of the reports, for as long as it is drawn."""
     with matplotlib.rc_context(_STYLE):
-        yield Figure(figsize=(9, 3.9), layout="constrained")
+        figure = Figure(figsize=(9, 3.9), layout="constrained")
+        yield figure
+        # Settled once: laid out again for each file, places would differ in their last digits.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def inline_svg(drawing: Drawing) -> Markup:

@@ -97,9 +97,7 @@ DOC2DOC, WORD_REPLACE = {"method": "doc2doc"}, {"method": "word_replace"}
 TNORM, GNORM = {"method": "iada_replace_tnorm"}, {"method": "iada_replace_gnorm"}
 UNIFORM = {"method": "uniform_replace_all_losses"}
 RANDOM = {"method": "iada_replace_random"}
-TEST = (
-    "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1|bs:10000|seed:12345|unit:sentence"
-)
+TEST = f"{SIGNATURE}|bs:10000|seed:12345|unit:sentence"
 MakeRow = Callable[..., Row]
 MakeResults = Callable[..., Results]
 

@@ -59,7 +59,7 @@ CONTRASTS = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
-    if (!node.data.trim() || ["SCRIPT", "STYLE", "title", "desc"].includes(element.tagName)) {
+    if (!node.data.trim() || ["script", "style", "title", "desc"].includes(element.localName)) {
       continue;
     }
     const style = getComputedStyle(element);

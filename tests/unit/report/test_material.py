@@ -10,6 +10,7 @@ import pytest
 
 from iada.analysis.results import Results, write_results
 from iada.config.files import to_mapping, write_yaml
+from iada.config.methods import augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
 from iada.report.experiment_sections import EXPERIMENTS
@@ -22,7 +23,7 @@ def make_run_folder(
     folder: Path, *, seed: int = 1, trained: bool = True, scored: bool = True
 ) -> Path:
     folder.mkdir(parents=True)
-    config = RunConfig(output=folder, method="doc2doc", seed=seed)
+    config = RunConfig(output=folder, method="doc2doc", seed=seed, augment=augmentation("doc2doc"))
     write_yaml(folder / "config.yaml", to_mapping(config))
     line = {"update": 1, "dev_nll": 2.0, "seconds": 1.0}
     (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
