@@ -15,7 +15,7 @@ from iada.data.mini import MiniConfig, write_mini_corpus
 
 if TYPE_CHECKING:
     from iada.evaluation.pipeline import Job
-    from iada.report.page import Example
+    from iada.report.run_sections import Example
     from iada.report.runs import RunSummary
 
 
@@ -144,7 +144,7 @@ def _place(run: "RunSummary", methods: Sequence[str]) -> tuple[int, int]:
 def _examples(runs: "Sequence[RunSummary]", count: int = 5) -> "list[Example]":
     """Pick test sentences with a pronoun that the systems translate differently."""
     from iada.data.readers import read_lines
-    from iada.report.page import Example
+    from iada.report.run_sections import Example
     from iada.training.folder import RunFolder
 
     firsts = {run.name: run for run in reversed(runs)}

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),
     "augment": ("iada.cli.augment", "perturbed or back-translated copies of a corpus, as text"),
     "experiment": ("iada.cli.experiment", "the paper's tables and figures, every run trained once"),
+    "report": ("iada.cli.report", "one page of everything that runs and experiments found"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
 }

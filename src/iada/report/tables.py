@@ -1,4 +1,4 @@
-"""Results as tables, in plain text and Markdown; the HTML page renders the same tables.
+"""Results of runs as tables, in plain text and Markdown; pages and LaTeX render the same tables.
 
 Every number is the mean over the seeds of a system with the sample standard deviation, or the
 value itself for one seed. What was not measured shows a dash, never a zero.
@@ -21,6 +21,8 @@ class Cell:
 
     value: float | str | None
     text: str
+    mark: str = ""
+    """Signs behind the text that a note of the table explains."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class Column:
     name: str
     numeric: bool = True
     """Align to the right."""
+    group: str = ""
+    """Heading over this column and its neighbours of the same group."""
+    published: bool = False
+    """Holds numbers of the paper, which look unlike ours."""
+
+    @property
+    def full_name(self) -> str:
+        """The name where there is one line of headings only."""
+        return f"{self.group}: {self.name}" if self.group else self.name
 
 
 @dataclass(frozen=True)
@@ -79,8 +90,8 @@ def differences_table(runs: Sequence[RunSummary]) -> Table:
 
 def to_text(table: Table) -> str:
     """Align the table for a terminal, with its notes below."""
-    lines = [[column.name for column in table.columns]]
-    lines += [[cell.text for cell in row] for row in table.rows]
+    lines = [[column.full_name for column in table.columns]]
+    lines += [[marked(cell) for cell in row] for row in table.rows]
     widths = [max(text_width(line[i]) for line in lines) for i in range(len(table.columns))]
     rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
     rendered = [_aligned(line, widths, table.columns) for line in lines]
@@ -89,12 +100,37 @@ def to_text(table: Table) -> str:
 
 def to_markdown(table: Table) -> str:
     """Write the table as GitHub-flavoured Markdown, with its notes below."""
-    heads = [column.name for column in table.columns]
+    heads = [column.full_name for column in table.columns]
     rules = ["---:" if column.numeric else "---" for column in table.columns]
-    rows = [[cell.text for cell in row] for row in table.rows]
-    lines = [f"| {' | '.join(_escaped(text) for text in row)} |" for row in (heads, rules, *rows)]
-    notes = [line for note in table.notes for line in ("", _escaped(note))]
+    rows = [[marked(cell) for cell in row] for row in table.rows]
+    lines = [
+        f"| {' | '.join(markdown_text(text) for text in row)} |" for row in (heads, rules, *rows)
+    ]
+    notes = [line for note in table.notes for line in ("", markdown_text(note))]
     return "\n".join([*lines, *notes]) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    """Escape what Markdown would take for cells, emphasis or HTML."""
+    escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def spread_cell(found: Spread | None, runs: int, *, digits: int, unit: float = 1.0) -> Cell:
+    """Return mean ± deviation; a mean over fewer than `runs` values says so."""
+    if found is None:
+        return Cell(None, MISSING)
+    text = f"{found.mean / unit:.{digits}f}"
+    if found.deviation is not None:
+        text += f" ± {found.deviation / unit:.{digits}f}"
+    if found.count < runs:
+        text += f" (n = {found.count})"
+    return Cell(found.mean, text)
+
+
+def marked(cell: Cell) -> str:
+    """Return the text of a cell with its marks."""
+    return f"{cell.text} {cell.mark}" if cell.mark else cell.text
 
 
 def text_width(text: str) -> int:
@@ -152,25 +188,14 @@ def _percent(values: Sequence[float | None]) -> Cell:
 
 
 def _number(values: Sequence[float | None], *, digits: int) -> Cell:
-    return _cell(spread(values), len(values), digits=digits)
-
-
-def _cell(found: Spread | None, runs: int, *, digits: int, unit: float = 1.0) -> Cell:
-    if found is None:
-        return Cell(None, MISSING)
-    text = f"{found.mean / unit:.{digits}f}"
-    if found.deviation is not None:
-        text += f" ± {found.deviation / unit:.{digits}f}"
-    if found.count < runs:
-        text += f" (n = {found.count})"
-    return Cell(found.mean, text)
+    return spread_cell(spread(values), len(values), digits=digits)
 
 
 def _duration(found: Spread | None, runs: int) -> Cell:
     if found is None:
         return Cell(None, MISSING)
     unit, name = next((unit, name) for unit, name in _TIME_UNITS if found.mean >= unit)
-    cell = _cell(found, runs, digits=1, unit=unit or 1.0)
+    cell = spread_cell(found, runs, digits=1, unit=unit or 1.0)
     return Cell(cell.value, f"{cell.text} {name}")
 
 
@@ -187,7 +212,3 @@ def _aligned(line: Sequence[str], widths: Sequence[int], columns: Sequence[Colum
         gap = " " * (width - text_width(text))
         cells.append(gap + text if column.numeric else text + gap)
     return "  ".join(cells).rstrip()
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")

@@ -8,12 +8,22 @@ from xml.etree import ElementTree
 import pytest
 
 import iada.report
-from iada.report.figures import PALETTE, accuracy_by_class, accuracy_by_distance, training_curves
+from iada.report import figures
+from iada.report.drawing import PALETTE, Drawing, inline_svg
 from iada.report.runs import RunSummary
 
 Draw = Callable[[list[RunSummary]], str]
-DRAWINGS = [training_curves, accuracy_by_class, accuracy_by_distance]
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def inline(draw: Callable[[list[RunSummary]], Drawing]) -> Draw:
+    return lambda runs: inline_svg(draw(runs))
+
+
+training_curves = inline(figures.training_curves)
+accuracy_by_class = inline(figures.accuracy_by_class)
+accuracy_by_distance = inline(figures.accuracy_by_distance)
+DRAWINGS = [training_curves, accuracy_by_class, accuracy_by_distance]
 
 
 def ids(svg: str) -> list[str]:

@@ -1,5 +1,5 @@
 for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = [...table.tHead.rows[0].cells];
+  const heads = [...[...table.tHead.rows].at(-1).cells];
   heads.forEach((head, column) => head.querySelector("button").addEventListener("click", () => {
     const direction = head.getAttribute("aria-sort") === "descending" ? "ascending" : "descending";
     const key = (row) => row.cells[column].dataset.value;

@@ -1,0 +1,288 @@
+"""The numbers that the paper prints, each with its table and its setting; never ours.
+
+Transcribed from "Importance-Aware Data Augmentation for Document-Level Neural Machine Translation"
+(Wu et al., arXiv 2401.15360). A row with `settings` is the published value of what a run of ours
+with these settings does; a row without has no counterpart among our methods.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iada.report.row_settings import complete
+
+Setting = str | int | float
+
+MODEL = "Transformer-base, about 64M parameters, one run"
+"""How every number of the paper was made; it says nothing about seeds."""
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One published line."""
+
+    label: str
+    values: Mapping[str, float]
+    """Column to number; what the paper leaves blank is absent."""
+    settings: Mapping[str, Setting] | None = None
+    """Method and changed configuration keys of the counterpart among our runs."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A published table, or the numbers behind a published figure."""
+
+    name: str
+    """Its number in the paper."""
+    corpus: str
+    columns: Mapping[str, str]
+    """Key of a column to its heading."""
+    rows: tuple[PaperRow, ...]
+
+    @property
+    def setting(self) -> str:
+        """Where and how the numbers were measured."""
+        return f"{self.name} of the paper: {self.corpus} English-German, {MODEL}"
+
+    def row(self, settings: Mapping[str, Any]) -> PaperRow | None:
+        """Return the row of a run with these settings (method and changed keys), if there is one.
+
+        Keys that are not named have the value of the method.
+        """
+        wanted = complete(settings)
+        for row in self.rows:
+            if row.settings is not None and complete(row.settings) == wanted:
+                return row
+        return None
+
+
+Line = tuple[str, Mapping[str, Setting] | None, Sequence[float | None]]
+_SCORES = {"s_bleu": "s-BLEU", "d_bleu": "d-BLEU", "comet": "COMET"}
+_CONTEXT, _CURRENT = "augment.context_direction", "augment.current_direction"
+_BACK, _FORWARD = "back_translate", "forward_translate"
+_TNORM, _GNORM = "iada_replace_tnorm", "iada_replace_gnorm"
+
+
+def _table(name: str, corpus: str, columns: Mapping[str, str], lines: Sequence[Line]) -> PaperTable:
+    rows = []
+    for label, settings, numbers in lines:
+        pairs = zip(columns, numbers, strict=True)
+        values = {key: number for key, number in pairs if number is not None}
+        rows.append(PaperRow(label, values, settings))
+    return PaperTable(name, corpus, columns, tuple(rows))
+
+
+def _method(method: str, **changed: Setting) -> Mapping[str, Setting]:
+    return {"method": method} | {f"augment.{key}": value for key, value in changed.items()}
+
+
+def _directions(method: str, context: str, current: str) -> Mapping[str, Setting]:
+    return {"method": method, _CONTEXT: context, _CURRENT: current}
+
+
+def _main(corpus: str, first: int) -> PaperTable:
+    lines: list[Line] = [
+        (label, settings, numbers[first : first + 3]) for label, settings, numbers in _MAIN_LINES
+    ]
+    return _table("Table 2", corpus, _SCORES, lines)
+
+
+# TED, News and Europarl; s-BLEU, d-BLEU and COMET each.
+_MAIN_LINES: tuple[Line, ...] = (
+    ("HAN", None, (24.6, None, None, 25.0, None, None, 28.6, None, None)),
+    ("SAN", None, (24.4, None, None, 24.8, None, None, 29.7, None, None)),
+    ("Hybrid", None, (25.1, None, None, 24.9, None, None, 30.4, None, None)),
+    ("FlatTrans", None, (24.9, None, None, 23.6, None, None, 30.1, None, None)),
+    ("GTrans", None, (25.1, 27.2, None, 25.5, 27.1, None, 32.4, 34.1, None)),
+    ("MultiRes", None, (25.2, 29.3, None, 25.0, 26.7, None, 32.1, 34.5, None)),
+    ("DocFlat", None, (25.4, None, 31.0, 25.4, None, 21.2, 32.2, None, 59.9)),
+    ("WordDrop", _method("word_drop"), (24.5, 28.1, 26.6, 24.5, 26.7, 16.9, 31.6, 33.7, 59.0)),
+    ("WordRepl", _method("word_replace"), (24.6, 28.5, 27.7, 24.9, 26.9, 18.0, 31.9, 33.8, 58.9)),
+    (
+        "BPEDropout",
+        _method("bpe_dropout"),
+        (25.1, 28.9, 28.8, 25.6, 27.4, 20.3, 32.2, 34.0, 59.9),
+    ),
+    ("CipherDAug", _method("cipher"), (24.2, 28.0, 19.7, 24.4, 26.7, 14.4, 31.4, 33.2, 58.5)),
+    ("Doc2Doc", _method("doc2doc"), (24.3, 27.4, 23.5, 24.4, 26.4, 12.7, 31.2, 33.1, 58.4)),
+    (
+        "IADA Drop + TNorm",
+        _method("iada_drop_tnorm"),
+        (25.6, 29.3, 28.7, 26.2, 28.3, 20.1, 32.7, 34.9, 60.3),
+    ),
+    (
+        "IADA Drop + GNorm",
+        _method("iada_drop_gnorm"),
+        (26.1, 29.6, 29.8, 26.3, 28.6, 20.7, 32.8, 35.0, 60.3),
+    ),
+    ("IADA Repl + TNorm", _method(_TNORM), (26.1, 29.7, 29.7, 26.3, 28.5, 20.8, 32.8, 34.8, 60.3)),
+    ("IADA Repl + GNorm", _method(_GNORM), (26.2, 29.6, 29.8, 26.4, 28.7, 22.1, 33.0, 35.1, 60.4)),
+    ("FlatTrans + BERT", None, (26.6, None, None, 24.5, None, None, 32.0, None, None)),
+    ("GTrans + BERT", None, (26.8, None, None, 26.1, None, None, 32.4, None, None)),
+    ("GTrans + mBART", None, (28.0, 30.0, None, 30.3, 31.7, None, 32.7, 34.3, None)),
+)
+MAIN = {
+    corpus.lower(): _main(corpus, first)
+    for corpus, first in (("TED", 0), ("News", 3), ("Europarl", 6))
+}
+"""The main results by corpus: `ted`, `news`, `europarl`."""
+
+_BASELINES: tuple[Line, ...] = (
+    ("WordRepl", _method("word_replace"), (24.6, 28.5, 27.7)),
+    ("Doc2Doc", _method("doc2doc"), (24.3, 27.4, 23.5)),
+)
+DIRECTIONS = _table(
+    "Table 3",
+    "TED",
+    _SCORES,
+    (
+        *_BASELINES,
+        ("TNorm, context ↓ current ↑", _directions(_TNORM, "down", "up"), (26.1, 29.7, 29.7)),
+        ("TNorm, context ↑ current ↓", _directions(_TNORM, "up", "down"), (25.7, 28.9, 29.3)),
+        ("TNorm, context ↓ current ↓", _directions(_TNORM, "down", "down"), (25.6, 28.4, 29.5)),
+        ("TNorm, context ↑ current ↑", _directions(_TNORM, "up", "up"), (25.5, 28.3, 28.9)),
+        ("GNorm, context ↓ current ↑", _directions(_GNORM, "down", "up"), (26.2, 29.6, 29.8)),
+        ("GNorm, context ↑ current ↓", _directions(_GNORM, "up", "down"), (25.8, 28.5, 29.4)),
+        ("GNorm, context ↓ current ↓", _directions(_GNORM, "down", "down"), (25.9, 28.8, 29.2)),
+        ("GNorm, context ↑ current ↑", _directions(_GNORM, "up", "up"), (25.7, 28.6, 29.3)),
+    ),
+)
+MEASURES = _table(
+    "Table 4",
+    "TED",
+    _SCORES,
+    (
+        *_BASELINES,
+        ("TNorm", _method(_TNORM, normalize="standard"), (26.1, 29.7, 29.7)),
+        ("GNorm", _method(_GNORM, normalize="standard"), (26.2, 29.6, 29.8)),
+        ("Random", _method("iada_replace_random", normalize="standard"), (24.6, 28.4, 25.4)),
+        ("TNorm, not normalised", _method(_TNORM, normalize="none"), (24.5, 27.8, 25.0)),
+        ("GNorm, not normalised", _method(_GNORM, normalize="none"), (24.7, 27.9, 25.2)),
+    ),
+)
+LOSSES = _table(
+    "Table 5",
+    "TED",
+    _SCORES,
+    (
+        *_BASELINES,
+        ("TNorm", _method(_TNORM), (26.1, 29.7, 29.7)),
+        ("TNorm − anchor loss", _method(_TNORM, weight_original=0.0), (25.2, 28.8, 28.5)),
+        ("TNorm − perturb loss", _method(_TNORM, weight_perturbed=0.0), (25.5, 28.4, 28.3)),
+        ("TNorm − agreement loss", _method(_TNORM, weight_agreement=0.0), (25.4, 28.5, 28.5)),
+        ("GNorm", _method(_GNORM), (26.2, 29.6, 29.8)),
+        ("GNorm − anchor loss", _method(_GNORM, weight_original=0.0), (25.3, 28.7, 29.0)),
+        ("GNorm − perturb loss", _method(_GNORM, weight_perturbed=0.0), (25.4, 28.3, 28.5)),
+        ("GNorm − agreement loss", _method(_GNORM, weight_agreement=0.0), (25.6, 28.5, 28.3)),
+    ),
+)
+PRONOUNS = _table(
+    "Table 6",
+    "TED",
+    {"pronouns": "all", "er": "er", "es": "es", "sie": "sie"},
+    (
+        ("WordRepl", _method("word_replace"), (68.0, 56.6, 92.0, 55.5)),
+        ("Doc2Doc", _method("doc2doc"), (63.5, 51.2, 89.6, 49.9)),
+        ("IADA Repl + TNorm", _method(_TNORM), (71.2, 58.3, 90.8, 64.3)),
+        ("IADA Repl + GNorm", _method(_GNORM), (73.8, 63.9, 89.4, 67.8)),
+    ),
+)
+BACK_TRANSLATION = _table(
+    "Table 7",
+    "TED",
+    _SCORES,
+    (
+        ("DocBT", {"method": "doc2doc", "synthetic": _BACK}, (25.0, 28.8, 28.9)),
+        ("DocFT", {"method": "doc2doc", "synthetic": _FORWARD}, (25.1, 28.9, 29.0)),
+        ("Doc2Doc", {"method": "doc2doc"}, (24.3, 27.4, 23.5)),
+        # Table 2 gives 29.7 d-BLEU for the same system.
+        ("TNorm", {"method": _TNORM}, (26.1, 29.6, 29.7)),
+        ("TNorm + DocBT", {"method": _TNORM, "synthetic": _BACK}, (26.8, 30.2, 30.5)),
+        ("TNorm + DocFT", {"method": _TNORM, "synthetic": _FORWARD}, (26.9, 30.4, 31.0)),
+        ("GNorm", {"method": _GNORM}, (26.2, 29.6, 29.8)),
+        ("GNorm + DocBT", {"method": _GNORM, "synthetic": _BACK}, (26.6, 30.1, 30.7)),
+        ("GNorm + DocFT", {"method": _GNORM, "synthetic": _FORWARD}, (26.9, 30.6, 31.1)),
+    ),
+)
+
+
+def _noise(*lines: tuple[float, float, float]) -> PaperTable:
+    labels = ("Doc2Doc", "WordRepl", "IADA Repl + TNorm", "IADA Repl + GNorm")
+    methods = map(_method, ("doc2doc", "word_replace", _TNORM, _GNORM))
+    columns = {"gold": "Gold", "noisy": "Noisy", "difference": "Δ"}
+    return _table("Table 8", "TED", columns, tuple(zip(labels, methods, lines, strict=True)))
+
+
+NOISY_CONTEXT = {
+    "s_bleu": _noise((24.3, 23.5, 0.8), (24.6, 24.0, 0.6), (26.1, 25.7, 0.4), (26.2, 25.8, 0.4)),
+    "d_bleu": _noise((27.4, 26.3, 1.1), (28.5, 27.8, 0.7), (29.7, 29.4, 0.3), (29.6, 29.4, 0.2)),
+    "comet": _noise((23.5, 22.0, 1.5), (27.7, 26.2, 1.5), (29.7, 28.9, 0.8), (29.8, 29.3, 0.5)),
+    "pronouns": _noise(
+        (63.5, 46.8, 16.7), (68.0, 53.4, 14.6), (71.2, 63.1, 8.1), (73.8, 66.0, 7.8)
+    ),
+}
+"""Training with the gold context and with two of three context sentences replaced, by metric."""
+
+DISTANCE = _table(
+    "Figure 3",
+    "TED",
+    {distance: distance for distance in ("0", "1", "2", "3", ">3")},
+    (
+        ("WordRepl", _method("word_replace"), (2.08, 5.18, 5.23, 4.88, 2.71)),
+        ("IADA Repl + TNorm", _method(_TNORM), (4.45, 9.17, 6.23, 8.20, 4.07)),
+        ("IADA Repl + GNorm", _method(_GNORM), (6.08, 12.60, 8.34, 6.46, 3.62)),
+    ),
+)
+"""Pronoun accuracy above Doc2Doc's, in points, by sentences back to the antecedent."""
+
+_SHARES = {str(share): f"{share} %" for share in range(20, 101, 10)}
+_WORD_REPLACE = ("WordRepl", _method("word_replace"))
+_IADA_TNORM = ("IADA Repl + TNorm", _method(_TNORM))
+_IADA_GNORM = ("IADA Repl + GNorm", _method(_GNORM))
+LOW_RESOURCE = {
+    "s_bleu": _table(
+        "Figure 4",
+        "TED",
+        _SHARES,
+        (
+            (*_WORD_REPLACE, (1.52, 1.04, 1.25, 1.06, 0.98, 0.73, 0.67, 0.69, 0.52)),
+            (*_IADA_TNORM, (4.09, 3.19, 2.92, 2.34, 2.09, 1.97, 1.84, 1.72, 1.80)),
+            (*_IADA_GNORM, (4.35, 3.16, 3.04, 2.89, 2.07, 2.39, 1.99, 2.06, 1.93)),
+        ),
+    ),
+    "d_bleu": _table(
+        "Figure 4",
+        "TED",
+        _SHARES,
+        (
+            (*_WORD_REPLACE, (2.44, 1.99, 2.05, 1.61, 1.27, 1.47, 1.29, 1.39, 1.05)),
+            (*_IADA_TNORM, (4.36, 3.39, 2.89, 2.61, 2.84, 2.48, 2.65, 2.11, 2.21)),
+            (*_IADA_GNORM, (5.53, 3.76, 3.27, 2.49, 2.02, 2.85, 2.04, 2.21, 2.20)),
+        ),
+    ),
+}
+"""Score above Doc2Doc's on the same share of the training data, by metric."""
+
+_TAGS = {tag: tag for tag in ("NOUN", "PRON", "VERB", "ADJ", "ADV")}
+PARTS_OF_SPEECH = {
+    "context": _table(
+        "Figure 5",
+        "TED",
+        _TAGS,
+        (
+            (*_WORD_REPLACE, (16.3, 13.3, 11.2, 6.5, 6.4)),
+            (*_IADA_GNORM, (13.3, 11.5, 10.2, 5.4, 5.2)),
+        ),
+    ),
+    "current": _table(
+        "Figure 5",
+        "TED",
+        _TAGS,
+        (
+            (*_WORD_REPLACE, (16.1, 13.1, 11.4, 6.7, 6.2)),
+            (*_IADA_GNORM, (20.3, 15.3, 12.8, 7.8, 6.9)),
+        ),
+    ),
+}
+"""Shares of all perturbed tokens in percent, for tokens of the context and of the current
+sentence."""

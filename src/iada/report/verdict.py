@@ -1,0 +1,170 @@
+"""Does importance beat the uniform control? Computed from the rows, whichever way it falls.
+
+The control has the same two views and the same three losses, but every token is replaced with the
+same probability. What a system gains over it is importance's; what the control gains over
+Doc2Doc is the objective's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from iada.analysis.results import Results, Row
+from iada.report.contrasts import Contrast, Outcome, contrast, signed
+from iada.report.metrics import METRICS
+from iada.report.result_tables import BETTER, WORSE
+from iada.report.row_settings import row_of_method
+from iada.report.tables import MISSING, Cell, Column, Table
+
+DECIDING = ("s_bleu", "d_bleu", "pronouns_needing_context", "dev_nll")
+"""Metrics that the answer names."""
+_CONTROLS = {
+    "iada_replace_gnorm": "uniform_replace_all_losses",
+    "iada_replace_tnorm": "uniform_replace_all_losses",
+    "iada_drop_gnorm": "uniform_drop_all_losses",
+    "iada_drop_tnorm": "uniform_drop_all_losses",
+}
+_MARKS: dict[Outcome, str] = {"better": BETTER, "worse": WORSE, "open": "", "one seed": ""}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row against another, in every deciding metric that both have."""
+
+    question: str
+    row: Row
+    other: Row
+    contrasts: tuple[Contrast, ...]
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """List what the controls can tell: the objective's part, and importance's part."""
+    found = []
+    pairs: list[tuple[str, str, str]] = []
+    for control in dict.fromkeys(_CONTROLS.values()):
+        pairs.append(("Two-view objective", control, "doc2doc"))
+    for method, control in _CONTROLS.items():
+        pairs.append(("Importance", method, control))
+        random = method.replace("gnorm", "random").replace("tnorm", "random")
+        pairs.append(("Importance instead of chance", method, random))
+    for question, method, other_method in pairs:
+        row, other = row_of_method(results, method), row_of_method(results, other_method)
+        if row is not None and other is not None:
+            found.append(_compare(question, row, other))
+    return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether a system beats its uniform control."""
+
+    headline: str
+    numbers: str
+    """The differences that the headline rests on."""
+
+
+def answers(results: Results) -> list[Answer]:
+    """Say for each importance-aware system whether it beats its uniform control."""
+    return [
+        _answer(comparison, results)
+        for comparison in comparisons(results)
+        if comparison.question == "Importance" and comparison.contrasts
+    ]
+
+
+def comparison_table(results: Results) -> Table | None:
+    """Show the differences with spread and interval; None if nothing can be compared."""
+    found = comparisons(results)
+    rows = []
+    for item in found:
+        pair = f"{item.row.label} − {item.other.label}"
+        for difference in item.contrasts:
+            words = (item.question, pair, difference.metric.label)
+            rows.append((*(Cell(word, word) for word in words), *_cells(difference)))
+    if not rows:
+        return None
+    names = ("What is added", "Difference of", "Metric")
+    numbers = ("Difference", "95% interval", "Higher in")
+    columns = (*(Column(name, numeric=False) for name in names), *map(Column, numbers))
+    notes = ["Runs of the same seed are compared."]
+    if len(results.seeds) > 1:
+        notes.append(
+            "Mean difference ± sample standard deviation over seeds; the interval is Student's, of "
+            f"the mean. {BETTER} better, {WORSE} worse: the interval leaves out zero."
+        )
+    return Table(columns, tuple(rows), tuple(notes))
+
+
+def sweep_answer(results: Results, key: str) -> str | None:
+    """Compare the best α of a sweep with α = 0, which is uniform replacement."""
+    metric = METRICS[key]
+    rows = {row.value: row for row in results.rows if row.value is not None and key in row.metrics}
+    uniform = rows.pop(0.0, None)
+    if uniform is None or not rows:
+        return None
+    sign = -1.0 if metric.lower_is_better else 1.0
+    best = max(rows.values(), key=lambda row: sign * sum(row.metrics[key]))
+    found = contrast(best, uniform, metric)
+    assert found is not None
+    return (
+        f"Sweep of α: {metric.label} is best at α = {best.value:g}, {found.text} from α = 0, "
+        f"which is uniform replacement{_judged(found)}. It is the best of {len(rows)} values, "
+        "which flatters it."
+    )
+
+
+def _judged(found: Contrast) -> str:
+    words: dict[Outcome, str] = {
+        "better": ": better",
+        "worse": ": worse",
+        "open": ": no more than chance",
+        "one seed": ": one seed, so it may be chance",
+    }
+    return words[found.outcome]
+
+
+def _compare(question: str, row: Row, other: Row) -> Comparison:
+    found = (contrast(row, other, METRICS[key]) for key in DECIDING)
+    return Comparison(question, row, other, tuple(item for item in found if item is not None))
+
+
+def _cells(found: Contrast) -> tuple[Cell, ...]:
+    digits = found.metric.digits
+    interval = Cell(None, MISSING)
+    if found.interval is not None:
+        low, high = found.interval
+        interval = Cell(low, f"{signed(low, digits)} to {signed(high, digits)}")
+    mark = _MARKS[found.outcome]
+    difference = Cell(found.mean, found.short_text, mark)
+    return difference, interval, Cell(found.higher, f"{found.higher} of {found.seeds} seeds")
+
+
+def _answer(item: Comparison, results: Results) -> Answer:
+    by_outcome: dict[Outcome, list[Contrast]] = {}
+    for found in item.contrasts:
+        by_outcome.setdefault(found.outcome, []).append(found)
+    pair = f"{item.row.label} against {item.other.label} on {results.data}"
+    numbers = "; ".join(f"{found.metric.label} {found.text}" for found in item.contrasts)
+    count = len(results.seeds)
+    seeds = "1 seed" if count == 1 else f"{count} seeds, with spread and 95% interval"
+    return Answer(f"{_headline(by_outcome)} ({pair}.)", f"{pair}, {seeds}: {numbers}.")
+
+
+def _headline(by_outcome: dict[Outcome, list[Contrast]]) -> str:
+    better, worse = _names(by_outcome.get("better", ())), _names(by_outcome.get("worse", ()))
+    if "one seed" in by_outcome:
+        return "One seed cannot tell whether importance beats the uniform control."
+    if better and worse:
+        return f"Mixed: importance beats the uniform control in {better}, and loses in {worse}."
+    if worse:
+        return f"No: importance is worse than the uniform control in {worse}."
+    if better and "open" in by_outcome:
+        rest = _names(by_outcome["open"])
+        return f"In part: importance beats the uniform control in {better}; not clearly in {rest}."
+    if better:
+        return f"Yes: importance beats the uniform control in {better}."
+    return "No: importance cannot be told from the uniform control in any metric."
+
+
+def _names(found: Sequence[Contrast]) -> str:
+    names = [item.metric.label for item in found]
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

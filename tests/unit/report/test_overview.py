@@ -1,0 +1,193 @@
+"""The whole report: every experiment, answers first, gaps named, text escaped, files beside it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from iada.analysis.importance_map import WindowView
+from iada.analysis.results import Results, Row, write_results
+from iada.cli.main import main
+from iada.report.drawing import png_file, svg_file
+from iada.report.experiment_sections import EXPERIMENTS
+from iada.report.files import markdown_report, older_files, write_files
+from iada.report.material import Material, find_material
+from iada.report.overview import report_sections, report_summary
+from iada.report.page import write_page
+from iada.report.sections import FigureBlock, Paragraph, Section, TableBlock
+
+FIGURES = {"alpha_sweep", "pronouns", "distance", "low_resource", "pos"}
+
+
+@pytest.fixture
+def material(experiment_folder: Path) -> Material:
+    return find_material([experiment_folder])
+
+
+@pytest.fixture
+def sections(material: Material, views: list[WindowView]) -> list[Section]:
+    return report_sections(material, heat_map=views, heat_map_note="Of a run.")
+
+
+def paragraphs(sections: list[Section], identifier: str) -> list[str]:
+    (section,) = (section for section in sections if section.identifier == identifier)
+    return [block.text for block in section.blocks if isinstance(block, Paragraph)]
+
+
+def test_every_experiment_has_its_tables_and_figures(sections: list[Section]) -> None:
+    blocks = [block for section in sections for block in section.blocks]
+    tables = {block.name for block in blocks if isinstance(block, TableBlock)}
+    drawn = {block.drawing.name for block in blocks if isinstance(block, FigureBlock)}
+    for name in EXPERIMENTS:
+        assert any(table.startswith(f"{name}-mini") for table in tables)
+    assert drawn == {f"{name}-mini-figure" for name in FIGURES}
+    assert sections[0].identifier == "answers"
+
+
+def test_the_answer_stands_first_and_the_sweep_beside_it(sections: list[Section]) -> None:
+    assert paragraphs(sections, "answers")[0].startswith("Yes: importance beats the uniform")
+    texts = paragraphs(sections, "controls")
+    assert texts[1].startswith("Yes: importance beats the uniform control")
+    assert texts[3].startswith("Sweep of α: s-BLEU is best at α = 1,")
+
+
+def test_what_was_not_run_is_named_in_one_line(experiment_folder: Path) -> None:
+    folders = [experiment_folder / "mini" / name for name in ("main", "losses")]
+    sections = report_sections(find_material(folders))
+    lines = paragraphs(sections, "answers")
+    assert lines[0].startswith("Whether importance beats the uniform control is not known")
+    absent = [name for name in EXPERIMENTS if name not in ("main", "losses")]
+    assert lines[1] == f"Not run on mini: {', '.join(absent)}."
+    titles = [section.title for section in sections]
+    assert titles == ["In short", "Main results", "Terms of the loss", "How the rows were made"]
+
+
+def test_runs_that_are_gone_are_counted(sections: list[Section]) -> None:
+    expected = "Left out: training curves of Title of main (mini): 15 runs not there any more."
+    assert expected in paragraphs(sections, "answers")
+
+
+def test_two_corpora_are_parted(experiment_folder: Path, every_result: list[Results]) -> None:
+    other = replace(every_result[0], data="europarl")
+    (experiment_folder / "europarl" / "main").mkdir(parents=True)
+    write_results(experiment_folder / "europarl" / "main" / "results.json", other)
+    found = find_material([experiment_folder])
+    assert report_summary(found) == "13 experiments on europarl, mini"
+    html = markdown_report(report_sections(found), title="T")
+    assert "### europarl" in html
+    # The corpus of the same name, and TED for one that the paper does not have.
+    assert "Paper, Europarl: s-BLEU" in html
+    assert "Paper, TED: s-BLEU" in html
+
+
+@pytest.mark.parametrize("name", ["pronouns", "distance"])
+def test_a_breakdown_without_a_contrastive_set_is_one_line(
+    experiment_folder: Path, every_result: list[Results], name: str
+) -> None:
+    (results,) = (found for found in every_result if found.experiment == name)
+    rows = tuple(replace(row, breakdown={}) for row in results.rows)
+    write_results(experiment_folder / "mini" / name / "results.json", replace(results, rows=rows))
+    sections = report_sections(find_material([experiment_folder / "mini" / name]))
+    assert paragraphs(sections, name) == ["Not measured on mini: its runs met no contrastive set."]
+
+
+def test_results_without_a_baseline_are_shown(
+    experiment_folder: Path, every_result: list[Results], tmp_path: Path
+) -> None:
+    """The baseline's run may have failed."""
+    for results in every_result:
+        rows = tuple(row for row in results.rows if row.key != results.baseline)
+        path = experiment_folder / "mini" / results.experiment / "results.json"
+        write_results(path, replace(results, rows=rows, baseline=None))
+    sections = report_sections(find_material([experiment_folder]))
+    write_page(tmp_path / "r.html", sections, title="T", summary="S")
+    assert {section.identifier for section in sections} >= set(EXPERIMENTS) - {"alpha_sweep"}
+
+
+def test_names_are_text_everywhere(
+    tmp_path: Path, new_row: Callable[..., Row], new_results: Callable[..., Results]
+) -> None:
+    name = "<script>alert(1)</script> & *b* | $x$"
+    row = new_row(name, {"method": "doc2doc"}, breakdown={"class": {"er": (0.1, 0.2, 0.3)}})
+    results = new_results("pronouns", row, data="<i>data</i>", title="<b>title</b>")
+    (tmp_path / "x").mkdir()
+    write_results(tmp_path / "x" / "results.json", results)
+    sections = report_sections(find_material([tmp_path / "x"]))
+    page = write_page(tmp_path / "r.html", sections, title="<u>t</u>", summary="s")
+    html = page.read_text(encoding="utf-8")
+    for tag in ("<script>alert", "<i>", "<b>", "<u>"):
+        assert tag not in html
+    written = write_files(tmp_path / "files", sections, title="<u>t</u>")
+    for path in written:
+        if path.suffix == ".md":
+            text = path.read_text(encoding="utf-8")
+            assert "<" not in text
+            assert re.search(r"alert\(1\)&lt;/script> &amp; \\\*b\\\* \\\| \$x\$", text) or (
+                "alert" not in text
+            )
+    (svg,) = (path for path in written if path.suffix == ".svg")
+    root = ElementTree.fromstring(svg.read_text(encoding="utf-8"))
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert name in texts
+
+
+def test_tables_and_figures_become_files(sections: list[Section], tmp_path: Path) -> None:
+    written = write_files(tmp_path / "files", sections, title="T")
+    assert all(path.is_file() for path in written)
+    assert len(set(written)) == len(written)
+    names = {path.relative_to(tmp_path / "files").as_posix() for path in written}
+    assert {"report.md", "tables/main-mini.md", "tables/main-mini.tex"} <= names
+    assert {"figures/pos-mini-figure.svg", "figures/pos-mini-figure.png"} <= names
+    # Folders of this machine stay on the page.
+    assert not [name for name in names if "rows" in name]
+    report = (tmp_path / "files" / "report.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]*)\)", report)
+    assert len(links) == len(FIGURES)
+    assert set(links) <= names
+    assert str(tmp_path) not in report
+    assert "## Main results" in report
+    assert "| Doc2Doc | 3 | 21.00 ± 1.00 |" in report
+    assert older_files(tmp_path / "files", written) == []
+    assert len(older_files(tmp_path / "files", written[:-1])) == 1
+
+
+def test_files_stand_alone_and_are_the_same_again(sections: list[Section]) -> None:
+    blocks = [block for section in sections for block in section.blocks]
+    drawing = next(block.drawing for block in blocks if isinstance(block, FigureBlock))
+    assert svg_file(drawing).startswith("<?xml")
+    assert "var(" not in svg_file(drawing)
+    assert "currentColor" not in svg_file(drawing)
+    assert png_file(drawing)[:8] == b"\x89PNG\r\n\x1a\n"
+    assert png_file(drawing) == png_file(drawing)
+    assert svg_file(drawing) == svg_file(drawing)
+
+
+def test_the_command_writes_page_and_files(
+    experiment_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "out" / "page.html"
+    command = ["report", str(experiment_folder), f"--output={page}", "--title=All & more"]
+    assert main([*command, "--dry_run"]) == 0
+    assert capsys.readouterr().out == "12 experiments on mini\n"
+    assert not page.exists()
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("Yes: importance beats the uniform control")
+    assert f"{page}: 12 experiments on mini\n" in captured.out
+    assert "<h1>All &amp; more</h1>" in page.read_text(encoding="utf-8")
+    assert (page.parent / "page_files" / "report.md").is_file()
+    (page.parent / "page_files" / "tables" / "old.md").write_text("old", encoding="utf-8")
+    assert main(command) == 0
+    assert "1 files of an earlier report: old.md" in capsys.readouterr().err
+
+
+def test_the_command_refuses_nothing_and_negative_numbers(
+    experiment_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(tmp_path / "absent")]) == 2
+    assert "is not a folder" in capsys.readouterr().err
+    assert main(["report", str(experiment_folder), "--windows=-1"]) == 2
+    assert "windows" in capsys.readouterr().err
