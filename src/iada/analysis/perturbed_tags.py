@@ -21,9 +21,7 @@ def shares_of_run(run: Path) -> Shares:
     """
     file = run / SHARES_FILE
     if not file.is_file():
-        from iada.analysis.parts_of_speech import (  # type: ignore[import-not-found, unused-ignore]
-            perturbed_shares,
-        )
+        from iada.analysis.parts_of_speech import perturbed_shares
 
         write_json(file, perturbed_shares(run).to_mapping())
     found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))

@@ -31,9 +31,7 @@ class Synthesis:
 
     def run(self) -> None:
         """Translate, or go on translating, and write the corpus."""
-        from iada.decoding.synthesis import (  # type: ignore[import-not-found, unused-ignore]
-            synthesize,
-        )
+        from iada.decoding.synthesis import synthesize
 
         synthesize(self.run_folder, self.data, self.folder, kind=self.kind)
 
