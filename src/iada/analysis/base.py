@@ -81,7 +81,8 @@ def open_base(config: ExperimentConfig) -> Base:
         )
     run = base.run_config("doc2doc")
     if run.data.prepared is not None:
-        PreparedCorpus.open(run.data.prepared).check_settings(run.data, run.subwords)
+        corpus = PreparedCorpus.open(run.data.prepared)
+        corpus.check_settings(run.data, run.subwords, run.augment)
     return base
 
 
@@ -101,7 +102,9 @@ def _prepared_run(folder: Path, method: Method) -> RunConfig:
     mapping["data"] |= {"folder": str(folder.parent), "prepared": str(folder)}
     for key, value in corpus.manifest["settings"].items():
         section, _, name = key.partition(".")
-        mapping[section][name] = value
+        # The ciphers of an encoding are the method's affair.
+        if section != "augment":
+            mapping[section][name] = value
     config = from_mapping(RunConfig, mapping, where=str(folder / MANIFEST))
     expected = corpus.manifest["inputs"].get("test")
     paths = config.data.paths("test")

@@ -147,7 +147,8 @@ class _Builder:
         if config.data.prepared is None:
             return config
         try:
-            PreparedCorpus.open(config.data.prepared).check_settings(config.data, config.subwords)
+            corpus = PreparedCorpus.open(config.data.prepared)
+            corpus.check_settings(config.data, config.subwords, config.augment)
         except DataError:
             if config.method not in self.unserved:
                 self.unserved.add(config.method)

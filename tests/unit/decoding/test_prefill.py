@@ -104,6 +104,15 @@ def test_other_activations_and_unscaled_embeddings_are_respected(
         assert_alike(*engines, drawn_requests(seed, 4, 40))
 
 
+def test_a_sentence_that_is_done_may_stand_at_the_last_position(special: SpecialIds) -> None:
+    """The model has 128 positions; the first sentence fills them before the second ends."""
+    search = PrefillEngine(random_model(special, 4), special, DecodeConfig(beam=2))
+    full = Request((7, 8, 2), (1, *range(10, 136)), 1)
+    longer = Request((9, 2), (1,), 20, min_new=20)
+    together = search.search([full, longer])
+    assert together == [*search.search([full]), *search.search([longer])]
+
+
 @pytest.mark.parametrize("beam", [1, 5])
 def test_a_batch_gives_what_each_sentence_alone_gives(special: SpecialIds, beam: int) -> None:
     search = PrefillEngine(random_model(special, 4), special, DecodeConfig(beam=beam))
