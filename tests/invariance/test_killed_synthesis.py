@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-KILLS = 6
+KILLS = 4
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -33,8 +33,9 @@ SECTIONS = {
 }
 # They look like keys.
 FILE_NAMES = {"train.en", "train.de", "model.safetensors"}
-# The lookbehind leaves out paths and modules: `corpus/train.en`, `iada.data.readers`.
-KEY = re.compile(rf"(?<![\w./])({'|'.join(SECTIONS)})\.([a-z_][a-z_0-9]*)")
+# The lookbehinds leave out paths, modules and pages: `corpus/train.en`, `iada.data.readers`,
+# `synthetic-data.md`. Flags such as `--data.folder` are keys.
+KEY = re.compile(rf"(?<![\w./])(?<!\w-)({'|'.join(SECTIONS)})\.([a-z_][a-z_0-9]*)")
 
 
 def read(page: str) -> str:

@@ -77,11 +77,15 @@ class PerturbedSide:
     replaced: tuple[Swap, ...]
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the tokens, their numbers and what was replaced, for JSON."""
+        """Return the tokens, their numbers to six places and what was replaced, for JSON."""
+
+        def rounded(values: tuple[float, ...] | None) -> list[float] | None:
+            return None if values is None else [round(value, 6) for value in values]
+
         return {
             "tokens": list(self.tokens),
-            "importance": None if self.importance is None else list(self.importance),
-            "probability": None if self.probability is None else list(self.probability),
+            "importance": rounded(self.importance),
+            "probability": rounded(self.probability),
             "replaced": [
                 {"from": swap.start, "to": swap.stop, "by": swap.piece} for swap in self.replaced
             ],

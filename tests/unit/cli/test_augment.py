@@ -24,9 +24,7 @@ def test_the_run_gives_the_defaults_and_flags_win(trained_run: Path, mini_corpus
     command = parse([str(trained_run), *flags])
     assert command.data.folder == mini_corpus
     assert command.data.train == "x.{language}"
-    # The run is a doc2doc: uniform.
-    assert command.augment.measure == "uniform"
-    assert command.augment.alpha == 0.5
+    assert command.augment == AugmentConfig(alpha=0.5)
     swapped = parse([str(trained_run), "--kind=back_translate", "--output", "o"]).data
     assert (swapped.source_language, swapped.target_language) == ("de", "en")
     assert parse([str(trained_run), "--output", "o"]).data.source_language == "en"

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +55,23 @@ def exported(translator: DocumentTranslator, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def requests(translator: DocumentTranslator, trained_run: Path) -> list[Request]:
     return held_out_requests(translator, RunFolder(trained_run).config().data, 60)
+
+
+def test_tags_are_never_said(
+    translator: DocumentTranslator,
+    exported: Path,
+    requests: list[Request],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = CTranslate2Engine(exported, translator.subwords, GREEDY)
+
+    def said() -> Counter[int]:
+        return Counter(i for found in engine.search(requests[:8]) for i in found[0].tokens)
+
+    ((usual, _),) = said().most_common(1)
+    (piece,) = translator.subwords.pieces([usual])
+    monkeypatch.setattr(translator.subwords, "tags", {piece: usual})
+    assert said()[usual] == 0
 
 
 def test_all_engines_agree_greedily(
