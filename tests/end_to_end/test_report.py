@@ -9,7 +9,7 @@ import pytest
 from iada.analysis.results import Results, Row, write_results
 from iada.cli.main import main
 from iada.config.mini import mini_run
-from iada.evaluation.pipeline import Job, run_job
+from iada.evaluation.pipeline import Job
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def scored_run(mini_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     """A run of three updates, scored; tests only read it."""
     output = tmp_path_factory.mktemp("report") / "runs" / "gnorm" / "seed-1"
     config = mini_run("iada_replace_gnorm", corpus=mini_corpus, output=output, updates=3)
-    run_job(Job(config, mini_corpus / "contrastive.json"))
+    Job(config, mini_corpus / "contrastive.json").run()
     return output
 
 

