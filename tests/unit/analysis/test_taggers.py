@@ -99,6 +99,9 @@ def test_german_text_gets_universal_tags() -> None:
     ((tagged,),) = HanoverTagger("de").tag([Document("d", (text,))])
     tags = " ".join(token.tag for token in tagged)
     assert tags == "PRON AUX DET ADJ NOUN PART VERB PUNCT CCONJ PRON VERB ADV PUNCT"
+    # A separable prefix is a particle in HanTa's tags, like the negation, but not here.
+    ((tagged,),) = HanoverTagger("de").tag([Document("d", ("Er kommt heute schnell an.",))])
+    assert tagged[-2] == Token("an", "ADP")
 
 
 def test_empty_and_odd_sentences_have_the_words_that_they_have(english: HanoverTagger) -> None:
