@@ -104,6 +104,7 @@ class Compared:
     tokens_per_second: float
     """Source and target tokens."""
     peak_megabytes: float
+    rounds: int
     memory_ratio: float | None = None
 
 
@@ -120,6 +121,7 @@ def alternate(
         utilisation=statistics.median(s.utilisation(operations) for _, s in pairs),
         tokens_per_second=tokens / seconds,
         peak_megabytes=other.stop(),
+        rounds=rounds,
     )
 
 

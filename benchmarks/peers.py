@@ -35,11 +35,19 @@ HYDRA = (
     *("omegaconf==2.3.0", "antlr4-python3-runtime==4.9.3", "hydra-core==1.3.2", "bitarray"),
     *("cffi", "pycparser", "wheel", "cython<3.1"),
 )
+PYDANTIC = ("pydantic==2.12.5", "pydantic-core==2.41.5", "annotated-types", "typing-inspection")
+ASSETS = (
+    *("rich", "pygments", "markdown-it-py", "mdurl", "ruamel.yaml", "torcheval", "tiktoken"),
+    *("importlib-metadata<8", "importlib-resources<7", "zipp", "mypy-extensions", "psutil"),
+    *("safetensors", "editdistance"),
+)
 PEERS: dict[str, tuple[str, ...]] = {
     "Sockeye": ("sockeye==3.1.34", "numpy<2"),
     "JoeyNMT": ("joeynmt==2.3.0", "numpy", *PLOTS),
     "OpenNMT-py": ("OpenNMT-py==3.5.1", "numpy", "configargparse"),
     "fairseq": ("fairseq==0.12.2", "numpy<2", *HYDRA),
+    "fairseq2": ("fairseq2==0.8.1", "numpy", *ASSETS),
+    "eole": ("eole==0.6.4", "numpy", "configargparse", "safetensors", *PYDANTIC),
 }
 """The toolkit, then what its model and loss need."""
 UNPACKED = ("fairseq",)
@@ -89,7 +97,6 @@ def main(options: Options) -> None:
     save(
         "peers",
         {
-            "rounds": options.rounds,
             "releases": {system: PEERS[system][0] for system in options.systems},
             "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
             "results": {

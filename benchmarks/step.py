@@ -1,6 +1,6 @@
 """Time and memory of a training step: stock Hugging Face Marian against this package.
 
-    python benchmarks/step.py [--shapes base small] [--rounds 7]
+    python benchmarks/step.py [--shapes base small] [--variants TNorm GNorm] [--rounds 7]
 
 One thread, float32, dropout 0.3, Adam update included. The reference is `MarianMTModel` with its
 own loss (`labels=`) and PyTorch's default AdamW. Every variant runs in a process of its own and
@@ -8,9 +8,11 @@ takes turns with the reference; ratios are medians over rounds. Utilisation is t
 speed of a 2048-cubed matrix product in the same process, counting only the products that the
 variant's mathematics needs: three forward passes' worth for each view that is learned from, and
 two more for the gradient of GNorm (its own backward pass at the activations, and, where it is not
-reused, its forward pass).
+reused, its forward pass). Rows that an earlier call left in the output folder and that this one
+does not measure are kept.
 """
 
+import json
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -75,12 +77,13 @@ class Options:
 
 
 def main(options: Options) -> None:
-    results = {name: measure(SHAPES[name], options) for name in options.shapes}
+    results = earlier(options.output)
+    for name in options.shapes:
+        results[name] = results.get(name, {}) | measure(SHAPES[name], options)
     save(
         "step",
         {
-            "rounds": options.rounds,
-            "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
+            "shapes": {name: asdict(SHAPES[name]) for name in results},
             "results": {
                 shape: {name: asdict(result) for name, result in rows.items()}
                 for shape, rows in results.items()
@@ -104,6 +107,18 @@ def main(options: Options) -> None:
     )
     for shape, rows in results.items():
         print(f"\n{shape}\n{_table(rows)}")
+
+
+def earlier(folder: Path) -> dict[str, dict[str, Compared]]:
+    """Return what earlier calls measured: shape to variant to numbers."""
+    path = folder / "step.json"
+    if not path.is_file():
+        return {}
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return {
+        shape: {name: Compared(**row) for name, row in rows.items()}
+        for shape, rows in results.items()
+    }
 
 
 def measure(shape: Shape, options: Options) -> dict[str, Compared]:
