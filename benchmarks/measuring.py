@@ -125,6 +125,18 @@ def alternate(
     )
 
 
+def earlier(name: str, folder: Path) -> dict[str, dict[str, Compared]]:
+    """Return what earlier calls left in a report: shape to system to numbers."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        return {}
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return {
+        shape: {name: Compared(**row) for name, row in rows.items()}
+        for shape, rows in results.items()
+    }
+
+
 def machine() -> dict[str, Any]:
     """What the numbers depend on."""
     info = Path("/proc/cpuinfo")

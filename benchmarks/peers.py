@@ -5,7 +5,8 @@
 Each toolkit is installed on first use into an environment of its own under a cache folder, without
 its dependencies but with what its model and loss need, and always with the PyTorch of this
 environment: these are measurements of code, not of releases of PyTorch. One that cannot be
-installed or run is left out, and the reason printed. Everything else is as in `step.py`.
+installed or run is left out, and the reason printed. Everything else is as in `step.py`. Rows of
+an earlier call that this one does not measure are kept.
 """
 
 import shutil
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, save, table
+from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -76,11 +77,11 @@ class Unavailable(Exception):
 
 
 def main(options: Options) -> None:
-    results: dict[str, dict[str, Compared]] = {}
+    results = earlier("peers", options.output)
     skipped: dict[str, str] = {}
     for name in options.shapes:
         shape = SHAPES[name]
-        rows = results[name] = {}
+        rows = results.setdefault(name, {})
         with Worker("ours.py", {"system": "hf", "shape": asdict(shape)}) as reference:
             ours = {"system": "iada", "measure": "none", "shape": asdict(shape)}
             with Worker("ours.py", ours) as worker:
@@ -98,7 +99,7 @@ def main(options: Options) -> None:
         "peers",
         {
             "releases": {system: PEERS[system][0] for system in options.systems},
-            "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
+            "shapes": {name: asdict(SHAPES[name]) for name in results},
             "results": {
                 shape: {name: asdict(row) for name, row in rows.items()}
                 for shape, rows in results.items()

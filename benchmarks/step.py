@@ -12,13 +12,12 @@ reused, its forward pass). Rows that an earlier call left in the output folder a
 does not measure are kept.
 """
 
-import json
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, save, table
+from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -77,7 +76,7 @@ class Options:
 
 
 def main(options: Options) -> None:
-    results = earlier(options.output)
+    results = earlier("step", options.output)
     for name in options.shapes:
         results[name] = results.get(name, {}) | measure(SHAPES[name], options)
     save(
@@ -107,18 +106,6 @@ def main(options: Options) -> None:
     )
     for shape, rows in results.items():
         print(f"\n{shape}\n{_table(rows)}")
-
-
-def earlier(folder: Path) -> dict[str, dict[str, Compared]]:
-    """Return what earlier calls measured: shape to variant to numbers."""
-    path = folder / "step.json"
-    if not path.is_file():
-        return {}
-    results = json.loads(path.read_text(encoding="utf-8"))["results"]
-    return {
-        shape: {name: Compared(**row) for name, row in rows.items()}
-        for shape, rows in results.items()
-    }
 
 
 def measure(shape: Shape, options: Options) -> dict[str, Compared]:
