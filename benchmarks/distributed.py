@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ours import objective_and_batch, stock_model
+from ours import objective_and_batch, our_model
 from torch.nn.parallel import DistributedDataParallel
 from workload import Shape
 
@@ -23,7 +23,7 @@ def main(request: dict[str, Any]) -> None:
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     shape = Shape(**request["shape"])
-    model = stock_model(shape)
+    model = our_model(shape)
     objective, make_batch = objective_and_batch(model, shape, request)
     wrapper = DistributedDataParallel(model) if dist.get_world_size() > 1 else None
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

@@ -109,23 +109,27 @@ def main(options: Options) -> None:
         options.output,
     )
     draw_bars(
-        {shape: {name: row.ratio for name, row in rows.items()} for shape, rows in results.items()},
+        {
+            shape: {name: row.cpu_ratio for name, row in rows.items()}
+            for shape, rows in results.items()
+        },
         options.output / "peers.svg",
-        unit="time, times stock Hugging Face",
+        unit="processor time, times stock Hugging Face",
         line=1.0,
     )
     for name, rows in results.items():
         lines = [
             (
                 system,
-                f"{row.seconds:.2f}",
+                f"{row.cpu:.2f}",
                 f"{row.ratio:.2f}",
+                f"{row.cpu_ratio:.2f}",
                 f"{row.utilisation:.2f}",
                 f"{row.peak_megabytes:.0f}",
             )
             for system, row in rows.items()
         ]
-        header = ("", "s", "ratio", "utilisation", "peak MB")
+        header = ("", "CPU s", "ratio", "CPU ratio", "utilisation", "peak MB")
         print(f"\n{name}\n{table([header, *lines])}")
 
 

@@ -2,12 +2,13 @@
 
     python benchmarks/scaling.py [--parts vocabulary processes] [--rounds 5]
 
-One quantity varies at a time, from the small shape; one thread per process. Seconds are medians;
-the systems take turns with stock Hugging Face Marian, as in `step.py`. A straight line is fitted to
-the seconds over each quantity. Several processes train through `torchrun` with gloo on one machine,
-each with its own batches and one thread, so perfect scaling multiplies the tokens per second by
-their number. Not more processes are started than there are cores. Parts that an earlier call left
-in the output folder and that this one does not measure are kept.
+One quantity varies at a time, from the small shape; one thread per process. Seconds are medians of
+processor time; the systems take turns with stock Hugging Face Marian, as in `step.py`. A straight
+line is fitted to the seconds over each quantity. Several processes train through `torchrun` with
+gloo on one machine, each with its own batches and one thread, so perfect scaling multiplies the
+tokens per second by their number; these are seconds by the clock. Not more processes are started
+than there are cores. Parts that an earlier call left in the output folder and that this one does
+not measure are kept.
 """
 
 import json
@@ -160,7 +161,7 @@ def measure(name: str, shapes: dict[int, Shape], rounds: int) -> tuple[Points, P
         workers = {system: Worker("ours.py", request) for system, request in requests.items()}
         samples = [{s: worker.step() for s, worker in workers.items()} for _ in range(rounds)]
         for system, worker in workers.items():
-            seconds[system][size] = statistics.median(s[system].seconds for s in samples)
+            seconds[system][size] = statistics.median(s[system].cpu for s in samples)
             memory[system][size] = worker.stop()
         print(f"{name} {size}: done", file=sys.stderr)
     return seconds, memory

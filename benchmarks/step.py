@@ -4,12 +4,13 @@
 
 One thread, float32, dropout 0.3, Adam update included. The reference is `MarianMTModel` with its
 own loss (`labels=`) and PyTorch's default AdamW. Every variant runs in a process of its own and
-takes turns with the reference; ratios are medians over rounds. Utilisation is the share of the
-speed of a 2048-cubed matrix product in the same process, counting only the products that the
-variant's mathematics needs: three forward passes' worth for each view that is learned from, and
-two more for the gradient of GNorm (its own backward pass at the activations, and, where it is not
-reused, its forward pass). Rows that an earlier call left in the output folder and that this one
-does not measure are kept.
+takes turns with the reference; ratios are medians over rounds, by the clock and by processor time.
+These agree on an idle machine, and the second is far less disturbed on a busy one. Utilisation is
+the share of the speed of a 2048-cubed matrix product in the same process, counting only the
+products that the variant's mathematics needs: three forward passes' worth for each view that is
+learned from, and two more for the gradient of GNorm (its own backward pass at the activations, and,
+where it is not reused, its forward pass). Rows that an earlier call left in the output folder and
+that this one does not measure are kept.
 """
 
 import sys
@@ -98,7 +99,7 @@ def main(options: Options) -> None:
                 if (value := getattr(row, field)) is not None
             }
             for shape, rows in results.items()
-            for title, field in (("time", "ratio"), ("peak memory", "memory_ratio"))
+            for title, field in (("processor time", "cpu_ratio"), ("peak memory", "memory_ratio"))
         },
         options.output / "step.svg",
         unit="times stock Hugging Face",
@@ -145,11 +146,11 @@ def _request(variant: Variant, shape: Shape) -> dict[str, Any]:
 
 
 def _table(rows: dict[str, Compared]) -> str:
-    header = ("", "s", "ratio", "CPU ratio", "utilisation", "tokens/s", "peak MB", "ratio")
+    header = ("", "CPU s", "ratio", "CPU ratio", "utilisation", "tokens/s", "peak MB", "ratio")
     lines = [
         (
             name,
-            f"{row.seconds:.2f}",
+            f"{row.cpu:.2f}",
             f"{row.ratio:.2f}",
             f"{row.cpu_ratio:.2f}",
             f"{row.utilisation:.2f}",

@@ -51,10 +51,12 @@ class Measurement:
     """One method."""
 
     tokens_per_second: float
-    """Source and target tokens of the trainer, padding not counted."""
+    """Source and target tokens of the trainer by processor time, padding not counted."""
     bare_tokens_per_second: float
     share: float
     """Median over updates of the bare steps' time to the trainer's."""
+    cpu_share: float
+    """The same for the processor time."""
 
 
 def main(options: Options) -> None:
@@ -81,10 +83,11 @@ def main(options: Options) -> None:
             f"{result.tokens_per_second:.0f}",
             f"{result.bare_tokens_per_second:.0f}",
             f"{result.share:.1%}",
+            f"{result.cpu_share:.1%}",
         )
         for method, result in results.items()
     ]
-    print(table([("", "trainer, tokens/s", "bare steps, tokens/s", "share"), *rows]))
+    print(table([("", "trainer, tokens/s", "bare steps, tokens/s", "share", "CPU share"), *rows]))
 
 
 def measure(method: str, options: Options) -> Measurement:
@@ -106,9 +109,10 @@ def measure(method: str, options: Options) -> Measurement:
         trainer.stop()
     tokens = measured_tokens(run_config(request), options.updates)
     return Measurement(
-        tokens_per_second=tokens / sum(side.seconds for _, side in pairs),
-        bare_tokens_per_second=tokens / sum(side.seconds for side, _ in pairs),
+        tokens_per_second=tokens / sum(side.cpu for _, side in pairs),
+        bare_tokens_per_second=tokens / sum(side.cpu for side, _ in pairs),
         share=statistics.median(b.seconds / t.seconds for b, t in pairs),
+        cpu_share=statistics.median(b.cpu / t.cpu for b, t in pairs),
     )
 
 
