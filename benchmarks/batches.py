@@ -1,8 +1,8 @@
 """Speed of windows, batches and collation in one process, and how much of a batch is padding.
 
-    python benchmarks/batches.py [--corpus ../shared/data/europarl] [--epochs 5]
+    python benchmarks/batches.py [--corpora europarl bcontrast] [--epochs 5]
 
-Opens the prepared corpus, or prepares it on the first call. Then, for each way of cutting windows:
+Opens each prepared corpus, or prepares it on the first call. Then, for each way of cutting windows:
 seconds to cut them, seconds to plan an epoch, tokens per second through PyTorch's loader as the
 trainer uses it, and the padded share of all tokens of an epoch. A token is a source or target token
 that is not padding. Rates are medians over epochs, each over its first batches, planning included.
@@ -40,22 +40,26 @@ CONFIGS = {
     "context 3, stride 4": WindowConfig(stride=4),
     "multires": WindowConfig(strategy="multires"),
 }
+VOCABULARIES = {"europarl": 32_000, "bcontrast": 4000}
+"""Pieces of each corpus's encoding, as in its recipe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What to measure."""
 
-    corpus: Path = Path("../shared/data/europarl")
-    """Folder with train, dev and test files, documents parted by blank lines."""
-    prepared: Path = Path(".cache/batches/prepared")
-    """Where the prepared corpus is kept between calls."""
+    data: Path = Path("../shared/data")
+    """Folder of corpora: train, dev and test files, documents parted by blank lines."""
+    corpora: tuple[str, ...] = ("europarl", "bcontrast")
+    """Names of folders in it: see `VOCABULARIES`."""
+    prepared: Path = Path(".cache/batches")
+    """Where the prepared corpora are kept between calls."""
     max_tokens: int = 4096
     """Budget of a batch."""
     epochs: int = 5
     """Number of epochs to measure."""
     batches: int = 1500
-    """Number of batches to measure in each epoch."""
+    """Number of batches to measure in each epoch, at most."""
     output: Path = Path("benchmarks/results/batches.json")
     """Where the numbers go."""
 
@@ -86,20 +90,15 @@ class OneByOne:
 
 
 def main(options: Options) -> None:
-    if not (options.corpus / "train.en").is_file():
-        print(f"{options.corpus} holds no train.en: nothing to measure.")
+    reports = {}
+    for name in options.corpora:
+        if not (options.data / name / "train.en").is_file():
+            print(f"{options.data / name} holds no train.en: left out.", file=sys.stderr)
+            continue
+        reports[name] = measure_corpus(name, options)
+    if not reports:
         return
-    data = DataConfig(folder=options.corpus)
-    corpus = prepare(Preparation(data, SubwordConfig(), options.prepared))
-    subwords = corpus.subwords()
-    store = corpus.store("train", subwords)
-    results = {name: measure(store, config, options) for name, config in CONFIGS.items()}
-    name, config = next(iter(CONFIGS.items()))
-    results[f"{name}, one by one"] = measure(store, config, options, one_by_one=True)
     report = {
-        "corpus": options.corpus.name,
-        "sentence_pairs": len(store),
-        "vocabulary": len(subwords),
         "max_tokens": options.max_tokens,
         "epochs": options.epochs,
         "batches_per_epoch": options.batches,
@@ -109,11 +108,31 @@ def main(options: Options) -> None:
             "numpy": np.__version__,
             "torch": torch.__version__,
         },
-        "results": {name: asdict(result) for name, result in results.items()},
+        "corpora": reports,
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    print(table(results))
+
+
+def measure_corpus(name: str, options: Options) -> dict[str, Any]:
+    """Measure all ways of cutting windows on a corpus, and print them."""
+    preparation = Preparation(
+        DataConfig(folder=options.data / name),
+        SubwordConfig(vocabulary_size=VOCABULARIES[name]),
+        options.prepared / name,
+    )
+    corpus = prepare(preparation)
+    subwords = corpus.subwords()
+    store = corpus.store("train", subwords)
+    results = {name: measure(store, config, options) for name, config in CONFIGS.items()}
+    first, config = next(iter(CONFIGS.items()))
+    results[f"{first}, one by one"] = measure(store, config, options, one_by_one=True)
+    print(f"\n{name}\n{table(results)}")
+    return {
+        "sentence_pairs": len(store),
+        "vocabulary": len(subwords),
+        "results": {name: asdict(result) for name, result in results.items()},
+    }
 
 
 def measure(

@@ -27,11 +27,13 @@ class Sample:
 
     seconds: float
     cpu: float
+    """Processor time of the step: that of one thread, so it is what a free core would need."""
     probe: float
+    """Processor time of the matrix product."""
 
     def utilisation(self, operations: float) -> float:
-        """Operations per second, as a share of what a large matrix product reaches."""
-        return operations / self.seconds / (PROBE_OPERATIONS / self.probe)
+        """Operations per processor second, as a share of what a large matrix product reaches."""
+        return operations / self.cpu / (PROBE_OPERATIONS / self.probe)
 
 
 class Worker:
@@ -95,6 +97,8 @@ class Compared:
 
     seconds: float
     """Median of a step."""
+    cpu: float
+    """Median processor time of a step."""
     ratio: float
     """Median over rounds of its time to the reference's in the same round."""
     cpu_ratio: float
@@ -102,8 +106,9 @@ class Compared:
     utilisation: float
     """Median share of the speed of a large matrix product."""
     tokens_per_second: float
-    """Source and target tokens."""
+    """Source and target tokens, by processor time."""
     peak_megabytes: float
+    rounds: int
     memory_ratio: float | None = None
 
 
@@ -112,15 +117,29 @@ def alternate(
 ) -> Compared:
     """Let two systems take turns, and end the second."""
     pairs = [(reference.step(), other.step()) for _ in range(rounds)]
-    seconds = statistics.median(s.seconds for _, s in pairs)
+    cpu = statistics.median(s.cpu for _, s in pairs)
     return Compared(
-        seconds=seconds,
+        seconds=statistics.median(s.seconds for _, s in pairs),
+        cpu=cpu,
         ratio=statistics.median(s.seconds / r.seconds for r, s in pairs),
         cpu_ratio=statistics.median(s.cpu / r.cpu for r, s in pairs),
         utilisation=statistics.median(s.utilisation(operations) for _, s in pairs),
-        tokens_per_second=tokens / seconds,
+        tokens_per_second=tokens / cpu,
         peak_megabytes=other.stop(),
+        rounds=rounds,
     )
+
+
+def earlier(name: str, folder: Path) -> dict[str, dict[str, Compared]]:
+    """Return what earlier calls left in a report: shape to system to numbers."""
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        return {}
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    return {
+        shape: {name: Compared(**row) for name, row in rows.items()}
+        for shape, rows in results.items()
+    }
 
 
 def machine() -> dict[str, Any]:

@@ -221,6 +221,93 @@ def fairseq(shape: Shape) -> Built:
     return list(model.parameters()), loss
 
 
+def fairseq2(shape: Shape) -> Built:
+    _leave_out(
+        *("fairseq2n", "clusterscope", "wandb", "wandb.errors", "tensorboard", "transformers"),
+        *("huggingface_hub", "huggingface_hub.constants", "huggingface_hub.errors"),
+    )
+    from fairseq2.models.nllb.config import NllbConfig
+    from fairseq2.models.nllb.factory import NllbFactory
+    from fairseq2.models.transformer import TransformerNormOrder
+    from fairseq2.nn import BatchLayout
+
+    config = NllbConfig(
+        model_dim=shape.dim,
+        max_seq_len=max(512, shape.length),
+        vocab_size=shape.vocabulary,
+        pad_idx=PAD,
+        num_encoder_layers=shape.layers,
+        num_decoder_layers=shape.layers,
+        num_encoder_attn_heads=shape.heads,
+        num_decoder_attn_heads=shape.heads,
+        ffn_inner_dim=shape.feed_forward,
+        dropout_p=shape.dropout,
+    )
+    model = NllbFactory(config).create_model().train()
+    for layer in (*model.encoder.layers, *model.decoder.layers):
+        layer.norm_order = TransformerNormOrder.POST
+    # A post-norm stack ends in its last layer's own normalisation.
+    model.encoder.layer_norm = model.decoder.layer_norm = None
+    source, target = synthetic_ids(shape, 1), synthetic_ids(shape, 2)
+    labels = synthetic_labels(shape, "all")
+    layouts = [BatchLayout.of(ids) for ids in (source, target)]
+
+    def loss() -> Tensor:
+        value: Tensor = model(
+            source, layouts[0], target, layouts[1], labels, label_smoothing=SMOOTHING
+        )
+        return value / labels.numel()
+
+    return list(model.parameters()), loss
+
+
+def eole(shape: Shape) -> Built:
+    _leave_out("pyonmttok", "tokenizers", "huggingface_hub", "ctranslate2")
+    from eole.config.models import TransformerModelConfig
+    from eole.models.model import EncoderDecoderModel
+
+    config = TransformerModelConfig(
+        layers=shape.layers,
+        hidden_size=shape.dim,
+        heads=shape.heads,
+        transformer_ff=shape.feed_forward,
+        embeddings={"word_vec_size": shape.dim},
+        share_embeddings=True,
+        add_qkvbias=True,
+        add_final_linear_bias=True,
+        add_ffnbias=True,
+    )
+    words = _Ids(shape.vocabulary)
+    settings = SimpleNamespace(
+        dropout=[shape.dropout], attention_dropout=[0.0], self_attn_backend="pytorch"
+    )
+    model = EncoderDecoderModel.build_blocks(
+        config, {"src": words, "tgt": words, "specials": {}}, settings
+    ).train()
+    table = model.tgt_emb.embeddings.weight
+    generator = torch.nn.Linear(shape.dim, shape.vocabulary)
+    generator.weight = table
+    torch.nn.init.normal_(table, std=shape.dim**-0.5)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear):
+            # It leaves them as the memory was found.
+            module.reset_parameters()
+    criterion = torch.nn.CrossEntropyLoss(
+        ignore_index=PAD, reduction="sum", label_smoothing=SMOOTHING
+    )
+    source, labels = synthetic_ids(shape, 1), synthetic_labels(shape, "all")
+    # The model cuts the last target token off its input.
+    target = torch.cat([synthetic_ids(shape, 2), labels[:, -1:]], dim=1)
+    lengths = torch.full((shape.windows,), shape.length)
+
+    def loss() -> Tensor:
+        states = model(source, target, lengths).dec_out
+        value: Tensor = criterion(generator(states.reshape(-1, shape.dim)), labels.reshape(-1))
+        return value / labels.numel()
+
+    return [*model.parameters(), generator.bias], loss
+
+
 def _leave_out(*modules: str) -> None:
     """Put stand-ins in the place of libraries that a toolkit imports but a step does not use."""
     for name in modules:
@@ -245,6 +332,9 @@ class _Ids:
 
     def __hash__(self) -> int:
         return self.size
+
+    def __getitem__(self, token: str) -> int:
+        return PAD
 
     def pad(self) -> int:
         return PAD
@@ -274,6 +364,8 @@ BUILDERS: dict[str, Callable[[Shape], Built]] = {
     "JoeyNMT": joeynmt,
     "OpenNMT-py": opennmt,
     "fairseq": fairseq,
+    "fairseq2": fairseq2,
+    "eole": eole,
 }
 
 

@@ -5,7 +5,8 @@
 Each toolkit is installed on first use into an environment of its own under a cache folder, without
 its dependencies but with what its model and loss need, and always with the PyTorch of this
 environment: these are measurements of code, not of releases of PyTorch. One that cannot be
-installed or run is left out, and the reason printed. Everything else is as in `step.py`.
+installed or run is left out, and the reason printed. Everything else is as in `step.py`. Rows of
+an earlier call that this one does not measure are kept.
 """
 
 import shutil
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, save, table
+from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -35,11 +36,19 @@ HYDRA = (
     *("omegaconf==2.3.0", "antlr4-python3-runtime==4.9.3", "hydra-core==1.3.2", "bitarray"),
     *("cffi", "pycparser", "wheel", "cython<3.1"),
 )
+PYDANTIC = ("pydantic==2.12.5", "pydantic-core==2.41.5", "annotated-types", "typing-inspection")
+ASSETS = (
+    *("rich", "pygments", "markdown-it-py", "mdurl", "ruamel.yaml", "torcheval", "tiktoken"),
+    *("importlib-metadata<8", "importlib-resources<7", "zipp", "mypy-extensions", "psutil"),
+    *("safetensors", "editdistance"),
+)
 PEERS: dict[str, tuple[str, ...]] = {
     "Sockeye": ("sockeye==3.1.34", "numpy<2"),
     "JoeyNMT": ("joeynmt==2.3.0", "numpy", *PLOTS),
     "OpenNMT-py": ("OpenNMT-py==3.5.1", "numpy", "configargparse"),
     "fairseq": ("fairseq==0.12.2", "numpy<2", *HYDRA),
+    "fairseq2": ("fairseq2==0.8.1", "numpy", *ASSETS),
+    "eole": ("eole==0.6.4", "numpy", "configargparse", "safetensors", *PYDANTIC),
 }
 """The toolkit, then what its model and loss need."""
 UNPACKED = ("fairseq",)
@@ -68,11 +77,11 @@ class Unavailable(Exception):
 
 
 def main(options: Options) -> None:
-    results: dict[str, dict[str, Compared]] = {}
+    results = earlier("peers", options.output)
     skipped: dict[str, str] = {}
     for name in options.shapes:
         shape = SHAPES[name]
-        rows = results[name] = {}
+        rows = results.setdefault(name, {})
         with Worker("ours.py", {"system": "hf", "shape": asdict(shape)}) as reference:
             ours = {"system": "iada", "measure": "none", "shape": asdict(shape)}
             with Worker("ours.py", ours) as worker:
@@ -89,9 +98,8 @@ def main(options: Options) -> None:
     save(
         "peers",
         {
-            "rounds": options.rounds,
             "releases": {system: PEERS[system][0] for system in options.systems},
-            "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
+            "shapes": {name: asdict(SHAPES[name]) for name in results},
             "results": {
                 shape: {name: asdict(row) for name, row in rows.items()}
                 for shape, rows in results.items()
@@ -101,23 +109,27 @@ def main(options: Options) -> None:
         options.output,
     )
     draw_bars(
-        {shape: {name: row.ratio for name, row in rows.items()} for shape, rows in results.items()},
+        {
+            shape: {name: row.cpu_ratio for name, row in rows.items()}
+            for shape, rows in results.items()
+        },
         options.output / "peers.svg",
-        unit="time, times stock Hugging Face",
+        unit="processor time, times stock Hugging Face",
         line=1.0,
     )
     for name, rows in results.items():
         lines = [
             (
                 system,
-                f"{row.seconds:.2f}",
+                f"{row.cpu:.2f}",
                 f"{row.ratio:.2f}",
+                f"{row.cpu_ratio:.2f}",
                 f"{row.utilisation:.2f}",
                 f"{row.peak_megabytes:.0f}",
             )
             for system, row in rows.items()
         ]
-        header = ("", "s", "ratio", "utilisation", "peak MB")
+        header = ("", "CPU s", "ratio", "CPU ratio", "utilisation", "peak MB")
         print(f"\n{name}\n{table([header, *lines])}")
 
 

@@ -1,12 +1,14 @@
 """How the cost of a training step grows: window length, vocabulary, batch, model, processes.
 
-    python benchmarks/scaling.py [--rounds 5]
+    python benchmarks/scaling.py [--parts vocabulary processes] [--rounds 5]
 
-One quantity varies at a time, from the small shape; one thread per process. Seconds are medians;
-the systems take turns with stock Hugging Face Marian, as in `step.py`. Several processes train
-through `torchrun` with gloo on one machine, each with its own batch and one thread, so perfect
-scaling multiplies the tokens per second by their number. Not more processes are started than
-there are cores.
+One quantity varies at a time, from the small shape; one thread per process. Seconds are medians of
+processor time; the systems take turns with stock Hugging Face Marian, as in `step.py`. A straight
+line is fitted to the seconds over each quantity. Several processes train through `torchrun` with
+gloo on one machine, each with its own batches and one thread, so perfect scaling multiplies the
+tokens per second by their number; these are seconds by the clock. Not more processes are started
+than there are cores. Parts that an earlier call left in the output folder and that this one does
+not measure are kept.
 """
 
 import json
@@ -18,6 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from measuring import FOLDER, RESULTS, Worker, draw_lines, save, table
 from workload import SHAPES, Shape
 
@@ -35,6 +38,11 @@ SYSTEMS: dict[str, dict[str, str]] = {
 class Options:
     """What to measure."""
 
+    parts: tuple[str, ...] = (
+        *("window length", "vocabulary", "windows in a batch", "dim"),
+        "processes",
+    )
+    """Which quantities to vary."""
     shape: str = "small"
     """Where everything starts: see `workload.SHAPES`."""
     lengths: tuple[int, ...] = (50, 100, 200, 400)
@@ -47,8 +55,10 @@ class Options:
     """Widths of the model; feed-forward layers are four times as wide, heads have 64 dimensions."""
     processes: tuple[int, ...] = (1, 2)
     """Numbers of processes."""
+    accumulations: tuple[int, ...] = (1, 8)
+    """Micro-batches per update of several processes."""
     rounds: int = 5
-    """Steps of each system."""
+    """Steps of each system; of several processes, as many or one update, whichever is more."""
     output: Path = RESULTS
     """Folder of the numbers and the plot."""
 
@@ -71,34 +81,75 @@ def main(options: Options) -> None:
             for n in options.dims
         },
     }
-    seconds, memory = {}, {}
+    report = earlier(options.output)
     for name, shapes in varied.items():
-        seconds[name], memory[name] = measure(name, shapes, options.rounds)
-    rates = {
-        name: {count: distributed_rate(start, request, count, options.rounds) for count in counts}
-        for name, request in SYSTEMS.items()
-        if request["system"] == "iada"
-        for counts in [[n for n in options.processes if n <= (os.cpu_count() or 1)]]
-    }
-    save(
-        "scaling",
-        {
-            "rounds": options.rounds,
-            "start": asdict(start),
-            "seconds": seconds,
-            "peak_megabytes": memory,
-            "tokens_per_second_by_processes": rates,
-        },
-        options.output,
-    )
-    draw_lines(
-        seconds,
-        options.output / "scaling.svg",
-        unit="seconds of a step",
-    )
-    for name, points in seconds.items():
+        if name in options.parts:
+            report["seconds"][name], report["peak_megabytes"][name] = measure(
+                name, shapes, options.rounds
+            )
+            report["fits"][name] = fit(report["seconds"][name])
+    if "processes" in options.parts:
+        report["tokens_per_second_by_processes"] = rates(start, options)
+    save("scaling", {**report, "start": asdict(start)}, options.output)
+    draw_lines(report["seconds"], options.output / "scaling.svg", unit="seconds of a step")
+    for name, points in report["seconds"].items():
         print(f"\nseconds by {name}\n{_table(points)}")
-    print(f"\ntokens per second by processes\n{_table(rates)}")
+        for system, line in report["fits"][name].items():
+            print(f"{system}: {line['intercept']:.3f} + {line['slope']:.3g} n, R² {line['r2']:.4f}")
+    found = report["tokens_per_second_by_processes"]
+    if found:
+        print(f"\ntokens per second by processes\n{_table(found)}")
+
+
+def earlier(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what earlier calls measured."""
+    report: dict[str, dict[str, Any]] = {
+        key: {} for key in ("seconds", "peak_megabytes", "fits", "tokens_per_second_by_processes")
+    }
+    path = folder / "scaling.json"
+    if path.is_file():
+        found = json.loads(path.read_text(encoding="utf-8"))
+        report |= {key: _numbered(found[key]) for key in report}
+    return report
+
+
+def _numbered(value: Any) -> Any:
+    """Turn keys back into the numbers that JSON made text of."""
+    if not isinstance(value, dict):
+        return value
+    return {int(k) if k.isdigit() else k: _numbered(v) for k, v in value.items()}
+
+
+def fit(points: Points) -> dict[str, dict[str, float]]:
+    """Fit a straight line to each system's seconds: slope, intercept, share of variance."""
+    lines = {}
+    for system, row in points.items():
+        sizes, seconds = np.array(list(row)), np.array(list(row.values()))
+        slope, intercept = np.polyfit(sizes, seconds, 1)
+        unexplained = np.square(seconds - slope * sizes - intercept).sum()
+        total = np.square(seconds - seconds.mean()).sum()
+        r2 = 1 - float(unexplained / total)
+        lines[system] = {"slope": float(slope), "intercept": float(intercept), "r2": r2}
+    return lines
+
+
+def rates(shape: Shape, options: Options) -> Points:
+    """Return tokens per second by number of processes, for each system and accumulation."""
+    counts = [n for n in options.processes if n <= (os.cpu_count() or 1)]
+    found: Points = {}
+    for accumulation in options.accumulations:
+        for name, request in SYSTEMS.items():
+            if request["system"] == "iada":
+                settings = {
+                    **request,
+                    "accumulation": accumulation,
+                    "updates": max(1, options.rounds // accumulation),
+                }
+                found[f"{name}, {accumulation} per update"] = {
+                    count: distributed_rate(shape, settings, count) for count in counts
+                }
+                print(f"{name}, {accumulation} per update: done", file=sys.stderr)
+    return found
 
 
 def measure(name: str, shapes: dict[int, Shape], rounds: int) -> tuple[Points, Points]:
@@ -110,15 +161,15 @@ def measure(name: str, shapes: dict[int, Shape], rounds: int) -> tuple[Points, P
         workers = {system: Worker("ours.py", request) for system, request in requests.items()}
         samples = [{s: worker.step() for s, worker in workers.items()} for _ in range(rounds)]
         for system, worker in workers.items():
-            seconds[system][size] = statistics.median(s[system].seconds for s in samples)
+            seconds[system][size] = statistics.median(s[system].cpu for s in samples)
             memory[system][size] = worker.stop()
         print(f"{name} {size}: done", file=sys.stderr)
     return seconds, memory
 
 
-def distributed_rate(shape: Shape, request: dict[str, Any], processes: int, rounds: int) -> float:
+def distributed_rate(shape: Shape, request: dict[str, Any], processes: int) -> float:
     """Return source and target tokens per second of all processes together."""
-    argument = json.dumps({**request, "shape": asdict(shape), "rounds": rounds})
+    argument = json.dumps({**request, "shape": asdict(shape)})
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*command, f"--nproc_per_node={processes}", str(FOLDER / "distributed.py"), argument],

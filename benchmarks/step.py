@@ -1,14 +1,16 @@
 """Time and memory of a training step: stock Hugging Face Marian against this package.
 
-    python benchmarks/step.py [--shapes base small] [--rounds 7]
+    python benchmarks/step.py [--shapes base small] [--variants TNorm GNorm] [--rounds 7]
 
 One thread, float32, dropout 0.3, Adam update included. The reference is `MarianMTModel` with its
 own loss (`labels=`) and PyTorch's default AdamW. Every variant runs in a process of its own and
-takes turns with the reference; ratios are medians over rounds. Utilisation is the share of the
-speed of a 2048-cubed matrix product in the same process, counting only the products that the
-variant's mathematics needs: three forward passes' worth for each view that is learned from, and
-two more for the gradient of GNorm (its own backward pass at the activations, and, where it is not
-reused, its forward pass).
+takes turns with the reference; ratios are medians over rounds, by the clock and by processor time.
+These agree on an idle machine, and the second is far less disturbed on a busy one. Utilisation is
+the share of the speed of a 2048-cubed matrix product in the same process, counting only the
+products that the variant's mathematics needs: three forward passes' worth for each view that is
+learned from, and two more for the gradient of GNorm (its own backward pass at the activations, and,
+where it is not reused, its forward pass). Rows that an earlier call left in the output folder and
+that this one does not measure are kept.
 """
 
 import sys
@@ -16,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, save, table
+from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -75,12 +77,13 @@ class Options:
 
 
 def main(options: Options) -> None:
-    results = {name: measure(SHAPES[name], options) for name in options.shapes}
+    results = earlier("step", options.output)
+    for name in options.shapes:
+        results[name] = results.get(name, {}) | measure(SHAPES[name], options)
     save(
         "step",
         {
-            "rounds": options.rounds,
-            "shapes": {name: asdict(SHAPES[name]) for name in options.shapes},
+            "shapes": {name: asdict(SHAPES[name]) for name in results},
             "results": {
                 shape: {name: asdict(result) for name, result in rows.items()}
                 for shape, rows in results.items()
@@ -96,7 +99,7 @@ def main(options: Options) -> None:
                 if (value := getattr(row, field)) is not None
             }
             for shape, rows in results.items()
-            for title, field in (("time", "ratio"), ("peak memory", "memory_ratio"))
+            for title, field in (("processor time", "cpu_ratio"), ("peak memory", "memory_ratio"))
         },
         options.output / "step.svg",
         unit="times stock Hugging Face",
@@ -143,11 +146,11 @@ def _request(variant: Variant, shape: Shape) -> dict[str, Any]:
 
 
 def _table(rows: dict[str, Compared]) -> str:
-    header = ("", "s", "ratio", "CPU ratio", "utilisation", "tokens/s", "peak MB", "ratio")
+    header = ("", "CPU s", "ratio", "CPU ratio", "utilisation", "tokens/s", "peak MB", "ratio")
     lines = [
         (
             name,
-            f"{row.seconds:.2f}",
+            f"{row.cpu:.2f}",
             f"{row.ratio:.2f}",
             f"{row.cpu_ratio:.2f}",
             f"{row.utilisation:.2f}",

@@ -8,8 +8,9 @@ import ctypes
 import platform
 
 # From glibc's malloc.h.
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = 2**31 - 1
+_LARGEST_THRESHOLD = 32 * 2**20
 
 
 def keep_freed_memory() -> bool:
@@ -21,6 +22,11 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     library = ctypes.CDLL(None)
-    # No block is mapped on its own, and the heap is never trimmed.
-    made = [library.mallopt(_M_MMAP_MAX, 0), library.mallopt(_M_TRIM_THRESHOLD, _NEVER)]
+    # The heap is never trimmed. Only the few blocks of the size of a large vocabulary's weight are
+    # mapped on their own: in the heap, smaller blocks would split the gaps that they leave, and
+    # the next one would not fit again.
+    made = [
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_THRESHOLD),
+        library.mallopt(_M_TRIM_THRESHOLD, _NEVER),
+    ]
     return all(made)

@@ -123,3 +123,24 @@ def test_weights_begin_with_the_standard_deviation_of_the_width(special: Special
     # 32,000 weights: the sample deviation is within 2% of 1/8.
     deviation = model.get_input_embeddings().weight[1:].std().item()
     assert deviation == pytest.approx(64**-0.5, rel=0.02)
+
+
+def test_gradients_are_those_of_the_model_as_the_library_builds_it(model: MarianMTModel) -> None:
+    library = MarianMTModel(model.config)
+    library.load_state_dict(model.state_dict())
+    gradients = []
+    for each in (model.train(), library.train()):
+        torch.manual_seed(3)  # The same dropout.
+        output = each(input_ids=SOURCE, attention_mask=MASK, decoder_input_ids=TARGET)
+        output.logits.square().sum().backward()
+        gradients.append({name: p.grad for name, p in each.named_parameters()})
+    ours, theirs = gradients
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours if ours[name] is not None)
+
+
+def test_the_widest_activations_are_stored_once(model: MarianMTModel) -> None:
+    layers = [*model.get_encoder().layers, *model.get_decoder().layers]
+    wide = torch.full((1, 32), -1.0)
+    assert len(layers) == 2
+    assert all(layer.activation_fn(row := wide.clone()) is row for layer in layers)

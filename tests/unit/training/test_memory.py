@@ -17,8 +17,8 @@ def test_the_setting_is_made_on_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: Library())
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     assert keep_freed_memory()
-    # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h.
-    assert calls == [(-4, 0), (-1, 2**31 - 1)]
+    # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h.
+    assert calls == [(-3, 2**25), (-1, 2**31 - 1)]
 
 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
