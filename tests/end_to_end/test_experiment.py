@@ -85,7 +85,7 @@ def test_one_failed_run_loses_no_other(
     root = tmp_path / "out" / f"{tmp_path.name}-toy"
     sweep = ["experiment", "alpha_sweep", "--alphas", "0.1", "1", *command, "--jobs=1"]
     assert main([*sweep, "--dry_run"]) == 0
-    listed = [line.strip() for line in capsys.readouterr().out.splitlines() if "open" in line]
+    listed = [line.strip() for line in capsys.readouterr().out.splitlines() if ": open" in line]
     first = root / listed[0].partition(":")[0]
     first.mkdir(parents=True)
     (first / "thesis.txt").write_text("in the way", encoding="utf-8")

@@ -20,8 +20,8 @@ from iada.data.subwords import SPACE, Subwords, mark_spaces
 CharacterKind = Literal["letter", "digit", "sign"]
 _MOST_WORDS = 100_000
 _MOST_CHARACTERS = 20_000_000
-"""What is remembered. Most words of a corpus are rare, so little is lost when the memory is emptied;
-then it does not grow with the corpus."""
+"""What is remembered. Most words of a corpus are rare, so little is lost when the memory is
+emptied; and so it does not grow with the corpus."""
 _END = "\n"
 """Stands for the end of a sentence among words."""
 

@@ -165,7 +165,7 @@ class MarianSearchModel:
         memory.used = stop
         memory.sees[:, :, first:stop] = torch.eye(beams, dtype=torch.bool, device=tokens.device)
         sees = memory.sees[:, None, :, :stop]
-        # A sentence that is done is read on until its row is removed, maybe beyond the last position.
+        # A sentence that is done is read on until its row goes, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
         hidden = self._embed(tokens, memory.positions[:, None].clamp(max=last))
         for layer, layer_memory in zip(self.decoder.layers, memory.layers, strict=True):
