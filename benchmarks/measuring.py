@@ -112,6 +112,10 @@ class Compared:
     memory_ratio: float | None = None
 
 
+Results = dict[str, dict[str, Compared]]
+"""Shape to system to numbers."""
+
+
 def alternate(
     reference: Worker, other: Worker, *, rounds: int, operations: float, tokens: int
 ) -> Compared:
@@ -130,8 +134,8 @@ def alternate(
     )
 
 
-def earlier(name: str, folder: Path) -> dict[str, dict[str, Compared]]:
-    """Return what earlier calls left in a report: shape to system to numbers."""
+def earlier(name: str, folder: Path) -> Results:
+    """Return what earlier calls left in a report."""
     path = folder / f"{name}.json"
     if not path.is_file():
         return {}

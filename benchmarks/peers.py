@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
+from measuring import RESULTS, Compared, Results, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -51,6 +51,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "eole": ("eole==0.6.4", "numpy", "configargparse", "safetensors", *PYDANTIC),
 }
 """The toolkit, then what its model and loss need."""
+OURS = "iada, plain training"
 UNPACKED = ("fairseq",)
 """Its source release lacks files of its extensions, so it cannot be built. A step needs only the
 Python part."""
@@ -83,40 +84,15 @@ def main(options: Options) -> None:
         shape = SHAPES[name]
         rows = results.setdefault(name, {})
         with Worker("ours.py", {"system": "hf", "shape": asdict(shape)}) as reference:
-            ours = {"system": "iada", "measure": "none", "shape": asdict(shape)}
-            with Worker("ours.py", ours) as worker:
-                rows["iada, plain training"] = compare(reference, worker, shape, options.rounds)
-            for system in options.systems:
+            for system in (OURS, *options.systems):
                 try:
-                    python = environment(system, options.cache)
-                    request = {"system": system, "shape": asdict(shape)}
-                    with Worker("peer_systems.py", request, python) as worker:
-                        rows[system] = compare(reference, worker, shape, options.rounds)
+                    with worker(system, shape, options.cache) as other:
+                        rows[system] = compare(reference, other, shape, options.rounds)
                 except (Unavailable, RuntimeError) as reason:
                     skipped[system] = str(reason)
                     print(f"{system} is left out: {reason}", file=sys.stderr)
-    save(
-        "peers",
-        {
-            "releases": {system: PEERS[system][0] for system in options.systems},
-            "shapes": {name: asdict(SHAPES[name]) for name in results},
-            "results": {
-                shape: {name: asdict(row) for name, row in rows.items()}
-                for shape, rows in results.items()
-            },
-            "left_out": skipped,
-        },
-        options.output,
-    )
-    draw_bars(
-        {
-            shape: {name: row.cpu_ratio for name, row in rows.items()}
-            for shape, rows in results.items()
-        },
-        options.output / "peers.svg",
-        unit="processor time, times stock Hugging Face",
-        line=1.0,
-    )
+                # At once: a run that is stopped leaves what it has measured.
+                write(results, skipped, options.output)
     for name, rows in results.items():
         lines = [
             (
@@ -131,6 +107,41 @@ def main(options: Options) -> None:
         ]
         header = ("", "CPU s", "ratio", "CPU ratio", "utilisation", "peak MB")
         print(f"\n{name}\n{table([header, *lines])}")
+
+
+def write(results: Results, skipped: dict[str, str], folder: Path) -> None:
+    """Write the report and the plot."""
+    save(
+        "peers",
+        {
+            "releases": {system: needs[0] for system, needs in PEERS.items()},
+            "shapes": {name: asdict(SHAPES[name]) for name in results},
+            "results": {
+                shape: {name: asdict(row) for name, row in rows.items()}
+                for shape, rows in results.items()
+            },
+            "left_out": skipped,
+        },
+        folder,
+    )
+    draw_bars(
+        {
+            shape: {name: row.cpu_ratio for name, row in rows.items()}
+            for shape, rows in results.items()
+            if rows
+        },
+        folder / "peers.svg",
+        unit="processor time, times stock Hugging Face",
+        line=1.0,
+    )
+
+
+def worker(system: str, shape: Shape, cache: Path) -> Worker:
+    """Start a system in its own environment."""
+    if system == OURS:
+        return Worker("ours.py", {"system": "iada", "measure": "none", "shape": asdict(shape)})
+    request = {"system": system, "shape": asdict(shape)}
+    return Worker("peer_systems.py", request, environment(system, cache))
 
 
 def compare(reference: Worker, worker: Worker, shape: Shape, rounds: int) -> Compared:

@@ -14,11 +14,12 @@ that this one does not measure are kept.
 """
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from measuring import RESULTS, Compared, Worker, alternate, draw_bars, earlier, save, table
+from measuring import RESULTS, Compared, Results, Worker, alternate, draw_bars, earlier, save, table
 from workload import SHAPES, Shape
 
 from iada.cli.parsing import parse_dataclass
@@ -79,7 +80,17 @@ class Options:
 def main(options: Options) -> None:
     results = earlier("step", options.output)
     for name in options.shapes:
-        results[name] = results.get(name, {}) | measure(SHAPES[name], options)
+        rows = results.setdefault(name, {})
+        for variant, row in measure(SHAPES[name], options):
+            rows[variant] = row
+            # At once: a run that is stopped leaves what it has measured.
+            write(results, options.output)
+    for shape, rows in results.items():
+        print(f"\n{shape}\n{_table(rows)}")
+
+
+def write(results: Results, folder: Path) -> None:
+    """Write the report and the plot."""
     save(
         "step",
         {
@@ -89,7 +100,7 @@ def main(options: Options) -> None:
                 for shape, rows in results.items()
             },
         },
-        options.output,
+        folder,
     )
     draw_bars(
         {
@@ -101,44 +112,29 @@ def main(options: Options) -> None:
             for shape, rows in results.items()
             for title, field in (("processor time", "cpu_ratio"), ("peak memory", "memory_ratio"))
         },
-        options.output / "step.svg",
+        folder / "step.svg",
         unit="times stock Hugging Face",
         line=1.0,
     )
-    for shape, rows in results.items():
-        print(f"\n{shape}\n{_table(rows)}")
 
 
-def measure(shape: Shape, options: Options) -> dict[str, Compared]:
-    """Measure all variants on a shape; the reference first."""
-    found: dict[str, Compared] = {}
-    tokens = 2 * shape.windows * shape.length
+def measure(shape: Shape, options: Options) -> Iterator[tuple[str, Compared]]:
+    """Measure all variants on a shape; first the reference against itself."""
+    variants = {"stock Hugging Face": REFERENCE} | {n: VARIANTS[n] for n in options.variants}
+    stock_megabytes = 0.0
     with Worker("ours.py", _request(REFERENCE, shape)) as reference:
-        for name in options.variants:
-            variant = VARIANTS[name]
+        for name, variant in variants.items():
             with Worker("ours.py", _request(variant, shape)) as other:
-                found[name] = alternate(
+                row = alternate(
                     reference,
                     other,
                     rounds=options.rounds,
                     operations=variant.operations(shape),
-                    tokens=tokens,
+                    tokens=2 * shape.windows * shape.length,
                 )
-            row = found[name]
+            stock_megabytes = stock_megabytes or row.peak_megabytes
+            yield name, replace(row, memory_ratio=row.peak_megabytes / stock_megabytes)
             print(f"{name}: {row.ratio:.2f} times, {row.peak_megabytes:.0f} MB", file=sys.stderr)
-        with Worker("ours.py", _request(REFERENCE, shape)) as other:
-            stock = alternate(
-                reference,
-                other,
-                rounds=options.rounds,
-                operations=REFERENCE.operations(shape),
-                tokens=tokens,
-            )
-    rows = {"stock Hugging Face": stock} | found
-    return {
-        name: replace(row, memory_ratio=row.peak_megabytes / stock.peak_megabytes)
-        for name, row in rows.items()
-    }
 
 
 def _request(variant: Variant, shape: Shape) -> dict[str, Any]:
