@@ -45,8 +45,7 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
     model = MarianMTModel(marian)
     for module in model.modules():
         if isinstance(module, nn.ReLU):
-            # The same values without a second copy of the widest activations, and without the
-            # gaps that the first copies would leave in the heap.
+            # The same values and gradients without a second copy of the widest activations.
             module.inplace = True
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,

@@ -23,8 +23,7 @@ def keep_freed_memory() -> bool:
         return False
     library = ctypes.CDLL(None)
     # The heap is never trimmed. Only the few blocks of the size of a large vocabulary's weight are
-    # mapped on their own: in the heap, smaller blocks would split the gaps that they leave, and
-    # the next one would not fit again.
+    # mapped on their own, so that smaller blocks cannot split the gaps that they leave.
     made = [
         library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_THRESHOLD),
         library.mallopt(_M_TRIM_THRESHOLD, _NEVER),
