@@ -1,8 +1,10 @@
 """What several groups of tests share: a byte-pair encoding, a small corpus, one trained run."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.model import ModelConfig
@@ -35,6 +37,29 @@ def mini_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train_documents=30, dev_documents=6, test_documents=6, contrastive_per_cell=1
     )
     return write_mini_corpus(tmp_path_factory.mktemp("mini") / "corpus", config)
+
+
+@pytest.fixture
+def write_toy_recipe(mini_corpus: Path, tmp_path: Path) -> Callable[[int, int], Path]:
+    """Write a recipe whose runs take seconds; arguments are updates and updates per validation."""
+
+    def write(updates: int, validate_every: int) -> Path:
+        model = {"dim": 16, "feed_forward": 32, "heads": 2, "max_positions": 512}
+        train = {"max_tokens": 1024, "accumulation": 1, "warmup_updates": 2}
+        recipe = {
+            "data": {"folder": str(mini_corpus)},
+            "subwords": {"vocabulary_size": 450},
+            "windows": {"max_length": 128},
+            "model": model | {"encoder_layers": 1, "decoder_layers": 1},
+            "train": train | {"max_updates": updates, "validate_every": validate_every},
+            "decode": {"beam": 1},
+            "evaluate": {"resamples": 100},
+        }
+        path = tmp_path / "toy.yaml"
+        path.write_text(yaml.safe_dump(recipe), encoding="utf-8")
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """`iada experiment` from one command to its results, at toy size; runs are shared and kept."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,25 +17,13 @@ from iada.cli.main import main
 from iada.evaluation.pipeline import attempt
 from iada.report.runs import load_run
 
-RECIPE = """
-data: {{folder: {corpus}}}
-subwords: {{vocabulary_size: 450}}
-windows: {{max_length: 128}}
-model:
-  {{dim: 16, feed_forward: 32, heads: 2, encoder_layers: 1, decoder_layers: 1, max_positions: 512}}
-train:
-  {{max_tokens: 1024, accumulation: 1, max_updates: 4, validate_every: 2, warmup_updates: 2}}
-decode: {{beam: 1}}
-evaluate: {{resamples: 100}}
-"""
-
 
 @pytest.fixture
-def command(tmp_path: Path, mini_corpus: Path) -> list[str]:
-    recipe = tmp_path / "toy.yaml"
-    recipe.write_text(RECIPE.format(corpus=mini_corpus), encoding="utf-8")
+def command(
+    tmp_path: Path, mini_corpus: Path, write_toy_recipe: Callable[[int, int], Path]
+) -> list[str]:
     return [
-        f"--data={recipe}",
+        f"--data={write_toy_recipe(4, 2)}",
         f"--output={tmp_path / 'out'}",
         f"--contrastive={mini_corpus / 'contrastive.json'}",
     ]

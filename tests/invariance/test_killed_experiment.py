@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +14,16 @@ from iada.analysis.grid import build_grid
 from iada.cli.experiment import parse
 
 KILLS = 2
-RECIPE = """
-data: {{folder: {corpus}}}
-subwords: {{vocabulary_size: 450}}
-windows: {{max_length: 128}}
-model:
-  {{dim: 16, feed_forward: 32, heads: 2, encoder_layers: 1, decoder_layers: 1, max_positions: 512}}
-train:
-  {{max_tokens: 1024, accumulation: 1, max_updates: 30, validate_every: 3, warmup_updates: 2}}
-decode: {{beam: 1}}
-evaluate: {{resamples: 100}}
-"""
 
 
 @pytest.mark.slow
 def test_a_killed_experiment_is_completed_to_the_same_results(
-    mini_corpus: Path, tmp_path: Path, killed_runs: Any
+    mini_corpus: Path,
+    tmp_path: Path,
+    killed_runs: Any,
+    write_toy_recipe: Callable[[int, int], Path],
 ) -> None:
-    recipe = tmp_path / "toy.yaml"
-    recipe.write_text(RECIPE.format(corpus=mini_corpus), encoding="utf-8")
+    recipe = write_toy_recipe(30, 3)
     result = f"{tmp_path.name}-toy/alpha_sweep/results.json"
 
     def command(output: Path) -> list[str]:

@@ -1,8 +1,9 @@
 """Results of experiments as tables for the eye."""
 
 from iada.analysis.results import METRICS, Results, Row
-from iada.report.runs import spread
-from iada.report.tables import MISSING, Cell, Column, Table
+from iada.report import metrics as shown
+from iada.report.result_tables import LEVEL, percent_cell
+from iada.report.tables import Cell, Column, Table, spread_cell
 
 _HEADINGS = {
     "s_bleu": "s-BLEU",
@@ -13,8 +14,6 @@ _HEADINGS = {
     "pronouns_needing_context": "Pronouns (context needed) %",
     "dev_nll": "dev NLL",
 }
-_SHARES = ("pronouns", "pronouns_needing_context")
-_LEVEL = 0.05
 
 
 def experiment_table(results: Results) -> Table:
@@ -32,7 +31,7 @@ def experiment_table(results: Results) -> Table:
             Cell(row.label, row.label),
             Cell(len(results.seeds), str(len(results.seeds))),
             *(_metric_cell(row, name) for name in metrics),
-            *(_cell(_group_values(row, *group), percent=True) for group in groups),
+            *(percent_cell(_group_values(row, *group)) for group in groups),
         )
         for row in results.rows
     )
@@ -40,25 +39,12 @@ def experiment_table(results: Results) -> Table:
 
 
 def _metric_cell(row: Row, name: str) -> Cell:
-    cell = _cell(row.metrics.get(name, ()), percent=name in _SHARES, digits=_digits(name))
+    metric, values = shown.METRICS[name], row.metrics.get(name, ())
+    cell = spread_cell(metric.spread(values), len(values), digits=metric.digits)
     found = row.significance.get(name)
-    if found is not None and all(p <= _LEVEL for p in found.p):
+    if found is not None and all(p <= LEVEL for p in found.p):
         return Cell(cell.value, f"{cell.text} *")
     return cell
-
-
-def _digits(name: str) -> int:
-    return 3 if name == "dev_nll" else 1 if name in _SHARES else 2
-
-
-def _cell(values: tuple[float, ...], *, percent: bool, digits: int = 1) -> Cell:
-    found = spread([100 * value if percent else value for value in values])
-    if found is None:
-        return Cell(None, MISSING)
-    text = f"{found.mean:.{digits}f}"
-    if found.deviation is not None:
-        text += f" ± {found.deviation:.{digits}f}"
-    return Cell(found.mean, text)
 
 
 def _group_columns(results: Results) -> list[tuple[str, str, str]]:
@@ -110,6 +96,6 @@ def _test_note(results: Results) -> str:
         labels[found.against] for row in results.rows for found in row.significance.values()
     )
     return (
-        f"* differs from {' or '.join(others)} with p ≤ {_LEVEL} for every seed "
+        f"* differs from {' or '.join(others)} with p ≤ {LEVEL} for every seed "
         "(paired test on the same sentences or documents)."
     )
