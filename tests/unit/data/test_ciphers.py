@@ -82,7 +82,7 @@ def test_ciphers_are_saved_and_found_again(tmp_path: Path) -> None:
 
 def test_a_tag_is_neither_learned_from_nor_enciphered() -> None:
     # Only at the beginning of a sentence is it a tag.
-    pair = document("<bt> xy", "xy <c>")
-    learned = learn_ciphers([pair], config((1,)), tags=("<bt>", "<c>"))
-    assert learned == Ciphers(("cxy",), (1,), ("<bt>", "<c>"))
-    assert learned.encipher(pair.source.sentences, 1) == ["<bt> yc", "yc <x>"]
+    pair = document("<bt> bt", "<q> x", "x <c>")
+    learned = learn_ciphers([pair], config((1,)), tags=("<bt>", "<q>", "<c>"))
+    assert learned == Ciphers(("bctx",), (1,), ("<bt>", "<q>", "<c>"))
+    assert learned.encipher(pair.source.sentences, 1) == ["<bt> cx", "<q> b", "b <t>"]
