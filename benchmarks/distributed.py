@@ -1,8 +1,11 @@
-"""Updates of one process among several that train together; started by `scaling.py`."""
+"""Updates of one process among several that train together; started by `scaling.py`.
+
+Rounds alternate: the first process updates alone while the others sleep, then all update together.
+So both sides of a round meet the same state of the machine.
+"""
 
 import contextlib
 import json
-import statistics
 import sys
 import time
 from typing import Any
@@ -17,7 +20,7 @@ from iada.training.memory import keep_freed_memory
 
 
 def main(request: dict[str, Any]) -> None:
-    """Print the median seconds of a micro-batch, its share of the update included."""
+    """Print the seconds of a micro-batch, its share of the update included, for every round."""
     torch.set_num_threads(1)
     keep_freed_memory()
     dist.init_process_group("gloo")
@@ -25,27 +28,35 @@ def main(request: dict[str, Any]) -> None:
     shape = Shape(**request["shape"])
     model = our_model(shape)
     objective, make_batch = objective_and_batch(model, shape, request)
-    wrapper = DistributedDataParallel(model) if dist.get_world_size() > 1 else None
+    wrapper = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    accumulation: int = request["accumulation"]
 
-    def update(micro_batches: int) -> float:
-        dist.barrier()
-        started = time.perf_counter()
-        for number in range(micro_batches):
+    def update(*, together: bool) -> None:
+        for number in range(accumulation):
             # As the trainer does: gradients are exchanged in the last backward pass alone.
-            apart = wrapper is not None and number < micro_batches - 1
-            with wrapper.no_sync() if wrapper and apart else contextlib.nullcontext():
+            apart = not together or number < accumulation - 1
+            with wrapper.no_sync() if apart else contextlib.nullcontext():
                 losses = objective(make_batch(), module=wrapper)
                 (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
-        dist.barrier()
-        return (time.perf_counter() - started) / micro_batches
 
-    update(1)
-    seconds = [update(request["accumulation"]) for _ in range(request["updates"])]
+    def seconds(*, together: bool) -> float:
+        dist.barrier()
+        started = time.perf_counter()
+        if together or dist.get_rank() == 0:
+            update(together=together)
+        dist.barrier()
+        return (time.perf_counter() - started) / accumulation
+
+    seconds(together=True)
+    rounds = [
+        {"one": seconds(together=False), "all": seconds(together=True)}
+        for _ in range(request["rounds"])
+    ]
     if dist.get_rank() == 0:
-        print(json.dumps({"seconds": statistics.median(seconds)}), flush=True)
+        print(json.dumps(rounds), flush=True)
     dist.destroy_process_group()
 
 

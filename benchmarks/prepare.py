@@ -182,7 +182,7 @@ def measure(commands: Sequence[Sequence[str]], learned: Path | None = None) -> M
     this = psutil.Process()
 
     def watch() -> None:
-        while not stop.wait(0.02):
+        while not stop.wait(0.1):
             size = 0
             for process in this.children(recursive=True):
                 try:

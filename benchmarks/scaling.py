@@ -6,9 +6,9 @@ One quantity varies at a time, from the small shape; one thread per process. Sec
 processor time; the systems take turns with stock Hugging Face Marian, as in `step.py`. A straight
 line is fitted to the seconds over each quantity. Several processes train through `torchrun` with
 gloo on one machine, each with its own batches and one thread, so perfect scaling multiplies the
-tokens per second by their number; these are seconds by the clock. Not more processes are started
-than there are cores. Parts that an earlier call left in the output folder and that this one does
-not measure are kept.
+tokens per second by their number; these are seconds by the clock, and updates of one process and
+of all take turns. Parts that an earlier call left in the output folder and that this one does not
+measure are kept.
 """
 
 import json
@@ -53,12 +53,12 @@ class Options:
     """Rows of a batch."""
     dims: tuple[int, ...] = (128, 256, 512)
     """Widths of the model; feed-forward layers are four times as wide, heads have 64 dimensions."""
-    processes: tuple[int, ...] = (1, 2)
-    """Numbers of processes."""
+    processes: int = 2
+    """Number of processes that train together; at most one per core."""
     accumulations: tuple[int, ...] = (1, 8)
     """Micro-batches per update of several processes."""
     rounds: int = 5
-    """Steps of each system; of several processes, as many or one update, whichever is more."""
+    """Steps of each system; of several processes, updates."""
     output: Path = RESULTS
     """Folder of the numbers and the plot."""
 
@@ -89,27 +89,31 @@ def main(options: Options) -> None:
             )
             report["fits"][name] = fit(report["seconds"][name])
     if "processes" in options.parts:
-        report["tokens_per_second_by_processes"] = rates(start, options)
+        report["processes"] = rates(start, options)
     save("scaling", {**report, "start": asdict(start)}, options.output)
-    draw_lines(report["seconds"], options.output / "scaling.svg", unit="seconds of a step")
+    if report["seconds"]:
+        draw_lines(report["seconds"], options.output / "scaling.svg", unit="seconds of a step")
     for name, points in report["seconds"].items():
         print(f"\nseconds by {name}\n{_table(points)}")
         for system, line in report["fits"][name].items():
             print(f"{system}: {line['intercept']:.3f} + {line['slope']:.3g} n, R² {line['r2']:.4f}")
-    found = report["tokens_per_second_by_processes"]
-    if found:
-        print(f"\ntokens per second by processes\n{_table(found)}")
+    if found := report["processes"]:
+        rows = [
+            [name, f"{rate['one']:.0f}", f"{rate['all']:.0f}", f"{rate['times']:.2f}"]
+            for name, rate in found.items()
+        ]
+        print(f"\ntokens per second\n{table([['', 'one process', 'all', 'times'], *rows])}")
 
 
 def earlier(folder: Path) -> dict[str, dict[str, Any]]:
     """Return what earlier calls measured."""
     report: dict[str, dict[str, Any]] = {
-        key: {} for key in ("seconds", "peak_megabytes", "fits", "tokens_per_second_by_processes")
+        key: {} for key in ("seconds", "peak_megabytes", "fits", "processes")
     }
     path = folder / "scaling.json"
     if path.is_file():
         found = json.loads(path.read_text(encoding="utf-8"))
-        report |= {key: _numbered(found[key]) for key in report}
+        report |= {key: _numbered(found[key]) for key in report if key in found}
     return report
 
 
@@ -133,22 +137,27 @@ def fit(points: Points) -> dict[str, dict[str, float]]:
     return lines
 
 
-def rates(shape: Shape, options: Options) -> Points:
-    """Return tokens per second by number of processes, for each system and accumulation."""
-    counts = [n for n in options.processes if n <= (os.cpu_count() or 1)]
-    found: Points = {}
+def rates(shape: Shape, options: Options) -> dict[str, dict[str, float]]:
+    """Return tokens per second of one process and of all, for each system and accumulation."""
+    processes = min(options.processes, os.cpu_count() or 1)
+    found = {}
     for accumulation in options.accumulations:
         for name, request in SYSTEMS.items():
-            if request["system"] == "iada":
-                settings = {
-                    **request,
-                    "accumulation": accumulation,
-                    "updates": max(1, options.rounds // accumulation),
-                }
-                found[f"{name}, {accumulation} per update"] = {
-                    count: distributed_rate(shape, settings, count) for count in counts
-                }
-                print(f"{name}, {accumulation} per update: done", file=sys.stderr)
+            if request["system"] != "iada":
+                continue
+            settings = {**request, "accumulation": accumulation, "rounds": options.rounds}
+            rounds = distributed_rounds(shape, settings, processes)
+            tokens = 2 * shape.windows * shape.length
+            one, together = (statistics.median(r[side] for r in rounds) for side in ("one", "all"))
+            found[f"{name}, {accumulation} per update"] = {
+                "processes": processes,
+                "rounds": len(rounds),
+                "one": tokens / one,
+                "all": processes * tokens / together,
+                # Of the two sides of one round: between rounds the machine changes.
+                "times": statistics.median(processes * r["one"] / r["all"] for r in rounds),
+            }
+            print(f"{name}, {accumulation} per update: done", file=sys.stderr)
     return found
 
 
@@ -167,8 +176,10 @@ def measure(name: str, shapes: dict[int, Shape], rounds: int) -> tuple[Points, P
     return seconds, memory
 
 
-def distributed_rate(shape: Shape, request: dict[str, Any], processes: int) -> float:
-    """Return source and target tokens per second of all processes together."""
+def distributed_rounds(
+    shape: Shape, request: dict[str, Any], processes: int
+) -> list[dict[str, float]]:
+    """Return the seconds of a micro-batch in every round, of one process and of all together."""
     argument = json.dumps({**request, "shape": asdict(shape)})
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
@@ -178,9 +189,9 @@ def distributed_rate(shape: Shape, request: dict[str, Any], processes: int) -> f
         text=True,
         check=True,
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    seconds: float = json.loads(lines[-1])["seconds"]
-    return processes * 2 * shape.windows * shape.length / seconds
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[{")]
+    rounds: list[dict[str, float]] = json.loads(lines[-1])
+    return rounds
 
 
 def _table(points: Points) -> str:

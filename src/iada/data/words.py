@@ -8,7 +8,9 @@ digits and signs as the tokenizer does; which characters are which is asked of t
 
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import count, islice
 from typing import Literal
 
 import numpy as np
@@ -64,22 +66,23 @@ class WordEncoder:
         if len(self._numbers) > _MOST_WORDS or self._characters > _MOST_CHARACTERS:
             self._forget()
         words = _split(mark_spaces(self.subwords.pretokenize(sentences, side)) + _END)
-        numbers = list(map(self._numbers.get, words))
-        if None in numbers:
-            self._learn(set(words).difference(self._numbers))
-            numbers = list(map(self._numbers.get, words))
-        chosen = np.array(numbers)
+        known = len(self._numbers)
+        # One look-up each, new words included: they get their number now, their tokens below.
+        chosen = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
+        if new := list(islice(reversed(self._numbers), len(self._numbers) - known)):
+            self._learn(new[::-1])
         begins = np.frombuffer(self._begins, np.int64)
-        lengths = begins[chosen + 1] - begins[chosen]
+        lengths = np.diff(begins)[chosen]
         # A token's place in the table, less its place in the result, is constant in a word.
         shift = begins[chosen] - (np.cumsum(lengths) - lengths)
-        places = np.repeat(shift, lengths) + np.arange(int(lengths.sum()))
+        places = np.repeat(shift, lengths)
+        places += np.arange(len(places))
         return np.frombuffer(self._tokens, np.int32)[places]
 
     def _forget(self) -> None:
         """Begin a table that knows the end of a sentence alone."""
-        self._numbers = {_END: 0}
-        """Number of each word."""
+        self._numbers = defaultdict(count(1).__next__, {_END: 0})
+        """Number of each word; asked for a new one, it gives the next number."""
         self._tokens = array("i", [self.subwords.special.sep])
         """Tokens of all words, one after the other."""
         self._begins = array("q", [0, 1])
@@ -88,8 +91,8 @@ class WordEncoder:
         """Tokens of the parts of words: letters, digits or signs."""
         self._characters = 0
 
-    def _learn(self, words: Iterable[str]) -> None:
-        """Add words to the table; each has a space before it unless it is made of spaces."""
+    def _learn(self, words: Sequence[str]) -> None:
+        """Add tokens of new words, in the order of their numbers."""
         self._characters += sum(map(len, words))
         if new := set().union(*words) - self._known:
             self._pattern = self._learn_characters(new)
@@ -99,10 +102,10 @@ class WordEncoder:
                 if tokens is None:
                     tokens = self._pieces[part] = [token.id for token in self._segment(part)]
                 self._tokens.extend(tokens)
-            self._numbers[word] = len(self._numbers)
             self._begins.append(len(self._tokens))
 
     def _cut(self, word: str) -> list[str]:
+        """Cut a word, which has a space before it unless it is made of spaces."""
         return [word] if word[0] == SPACE else self._pattern.findall(SPACE + word)
 
     def _learn_characters(self, characters: Iterable[str]) -> re.Pattern[str]:
