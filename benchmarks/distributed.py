@@ -8,6 +8,7 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,37 +25,40 @@ def main(request: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     dist.init_process_group("gloo")
-    torch.manual_seed(0)
     shape = Shape(**request["shape"])
-    model = our_model(shape)
-    objective, make_batch = objective_and_batch(model, shape, request)
-    wrapper = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     accumulation: int = request["accumulation"]
 
-    def update(*, together: bool) -> None:
-        for number in range(accumulation):
-            # As the trainer does: gradients are exchanged in the last backward pass alone.
-            apart = not together or number < accumulation - 1
-            with wrapper.no_sync() if apart else contextlib.nullcontext():
-                losses = objective(make_batch(), module=wrapper)
-                (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        optimizer.zero_grad()
+    def updater(*, together: bool) -> Callable[[], None]:
+        """Return an update of a model of its own."""
+        torch.manual_seed(0)
+        model = our_model(shape)
+        objective, make_batch = objective_and_batch(model, shape, request)
+        wrapper = DistributedDataParallel(model) if together else None
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-    def seconds(*, together: bool) -> float:
+        def update() -> None:
+            for number in range(accumulation):
+                # As the trainer does: gradients are exchanged in the last backward pass alone.
+                apart = number < accumulation - 1
+                with wrapper.no_sync() if wrapper and apart else contextlib.nullcontext():
+                    losses = objective(make_batch(), module=wrapper)
+                    (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return update
+
+    def seconds(update: Callable[[], None]) -> float:
         dist.barrier()
         started = time.perf_counter()
-        if together or dist.get_rank() == 0:
-            update(together=together)
+        update()
         dist.barrier()
         return (time.perf_counter() - started) / accumulation
 
-    seconds(together=True)
-    rounds = [
-        {"one": seconds(together=False), "all": seconds(together=True)}
-        for _ in range(request["rounds"])
-    ]
+    together = updater(together=True)
+    alone = updater(together=False) if dist.get_rank() == 0 else lambda: None
+    seconds(alone), seconds(together)
+    rounds = [{"one": seconds(alone), "all": seconds(together)} for _ in range(request["rounds"])]
     if dist.get_rank() == 0:
         print(json.dumps(rounds), flush=True)
     dist.destroy_process_group()

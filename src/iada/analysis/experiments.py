@@ -9,6 +9,8 @@ from dataclasses import replace
 from iada.analysis.plans import Change, Experiment, PlannedRow, Synthetic, System
 from iada.config.experiment import ExperimentName
 from iada.config.methods import METHOD_NAMES
+from iada.config.suggestions import did_you_mean
+from iada.errors import ConfigError
 
 _SENTENCE_LEVEL = PlannedRow(
     "sentence_level", "Sentence-level", System("doc2doc", (("windows.context", 0),))
@@ -46,6 +48,24 @@ def build_experiment(
     # A row that is compared with itself is one that others are compared with.
     rows = (replace(row, against=None) if row.against == row.key else row for row in rows)
     return replace(experiment, rows=tuple(rows))
+
+
+def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
+    """Return an experiment with some of its rows and those that they are compared with.
+
+    Raises:
+        ConfigError: a key is no row of the experiment.
+    """
+    known = [row.key for row in experiment.rows]
+    for key in keys:
+        if key not in known:
+            raise ConfigError(
+                f"`rows` has `{key}`, but `{experiment.name}` has no such row. "
+                f"{did_you_mean(key, known)}"
+            )
+    kept = {experiment.baseline, *keys}
+    kept |= {row.against for row in experiment.rows if row.key in kept and row.against}
+    return replace(experiment, rows=tuple(row for row in experiment.rows if row.key in kept))
 
 
 def _plain(method: str, label: str) -> PlannedRow:

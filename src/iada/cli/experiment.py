@@ -29,7 +29,7 @@ def run(config: ExperimentConfig) -> Path:
         RunError: runs or results have failed; everything else is done and written.
     """
     from iada.analysis.base import open_base
-    from iada.analysis.experiments import build_experiment
+    from iada.analysis.experiments import build_experiment, with_rows
     from iada.analysis.grid import build_grid
     from iada.evaluation.pipeline import attempt, describe_failures
 
@@ -38,6 +38,8 @@ def run(config: ExperimentConfig) -> Path:
         build_experiment(name, shares=config.low_resource_shares, alphas=config.alphas)
         for name in config.experiments
     ]
+    if config.rows:
+        experiments = [with_rows(experiment, config.rows) for experiment in experiments]
     grid = build_grid(base, experiments, config.seeds)
     workers = config.jobs or os.cpu_count() or 1
     if config.dry_run:

@@ -61,6 +61,9 @@ class ExperimentConfig:
     shares: tuple[float, ...] | None = None
     """Shares of the training documents in `low_resource`; by default 0.2, 0.5 and 1 for the mini
     corpus, and the paper's 0.2, 0.3, ... 1 for any other."""
+    rows: tuple[str, ...] = ()
+    """Keys of the rows to keep, as in `results.json`; rows that they are compared with stay too. By
+    default all."""
     alphas: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     """Values of `augment.alpha` in `alpha_sweep`."""
     dry_run: bool = False
@@ -69,7 +72,7 @@ class ExperimentConfig:
     def __post_init__(self) -> None:
         require(len(self.names) > 0, "names", "at least one experiment", self.names)
         require(len(self.seeds) > 0, "seeds", "at least one seed", self.seeds)
-        for key in ("seeds", "shares", "alphas"):
+        for key in ("seeds", "shares", "rows", "alphas"):
             values = getattr(self, key) or ()
             require(len(set(values)) == len(values), key, "all different", values)
         require(self.jobs >= 0, "jobs", "0 or more", self.jobs)

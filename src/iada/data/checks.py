@@ -6,7 +6,7 @@ so that a corpus of any size can be checked.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from iada.config.data import Split
 from iada.data.documents import ParallelDocument
 from iada.data.findings import Findings
+from iada.data.tagging import unnamed_tag
 
 LENGTH_RATIO = 3.0
 """A side is suspicious beyond this many times the bytes of the other, `LENGTH_SLACK` aside."""
@@ -25,8 +26,15 @@ SHARED_LENGTH = 20
 class CorpusChecks:
     """Watches the documents of all splits; validation and test must come before training."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, tags: Collection[str] = ()) -> None:
+        """Begin with an empty corpus.
+
+        Args:
+            findings: where to report.
+            tags: special tokens that may begin a source sentence.
+        """
         self._findings = findings
+        self._tags = tags
         self._held_out: dict[int, Split] = {}
         # Python's hashes differ between processes, which no result depends on.
         self._hashes = array("q")
@@ -49,6 +57,7 @@ class CorpusChecks:
                 self._splits.append((split, _file(document), len(self._hashes)))
             self._hashes.append(hash((document.source.sentences, document.target.sentences)))
             self._check_lengths(document)
+            self._check_tags(document)
             if split == "train":
                 self._check_shared(document)
             else:
@@ -82,6 +91,15 @@ class CorpusChecks:
                     f"but its translation {len(right.encode())}. Is it aligned?"
                 )
                 self._findings.report("length_ratio", _file(document), None, message)
+
+    def _check_tags(self, document: ParallelDocument) -> None:
+        for number, sentence in enumerate(document.source.sentences, start=1):
+            if sentence.startswith("<") and (tag := unnamed_tag(sentence, self._tags)):
+                message = (
+                    f"sentence {number} of document {document.name} begins with {tag}, which is "
+                    "text here. If it is a tag, name it in `subwords.tags`."
+                )
+                self._findings.report("unnamed_tag", _file(document), None, message)
 
     def _hold_out(self, split: Split, document: ParallelDocument) -> None:
         for sentence in document.source.sentences:

@@ -36,6 +36,7 @@ Kind = Literal[
     "repeated_id",
     "segment_mismatch",
     "shared_sentence",
+    "unnamed_tag",
     "wrapped_segment",
 ]
 WARNINGS: frozenset[Kind] = frozenset(
@@ -46,6 +47,7 @@ WARNINGS: frozenset[Kind] = frozenset(
         "odd_separator",
         "repeated_id",
         "shared_sentence",
+        "unnamed_tag",
         "wrapped_segment",
     }
 )

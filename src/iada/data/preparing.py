@@ -184,7 +184,7 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
     with _stage(preparation.partial, "checks") as folder:
         with (folder / "findings.jsonl").open("w", encoding="utf-8", newline="\n") as log:
             findings = Findings(log)
-            checks = CorpusChecks(findings)
+            checks = CorpusChecks(findings, config.tags)
             # Validation and test first: training sentences are compared with theirs.
             for split in preparation.splits[1:]:
                 for _ in checks.watch(split, iterate_documents(preparation.data, split, findings)):

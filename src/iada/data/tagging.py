@@ -3,7 +3,10 @@
 Anywhere else, and on the target side, the same letters are ordinary text.
 """
 
+import re
 from collections.abc import Collection, Sequence
+
+_TAG = re.compile(r"(<[a-z][a-z0-9_]*>) ")
 
 
 def split_tag(sentence: str, tags: Collection[str]) -> tuple[str | None, str]:
@@ -13,6 +16,12 @@ def split_tag(sentence: str, tags: Collection[str]) -> tuple[str | None, str]:
     """
     first, _, rest = sentence.partition(" ")
     return (first, rest) if rest and first in tags else (None, sentence)
+
+
+def unnamed_tag(sentence: str, tags: Collection[str]) -> str | None:
+    """Return what looks like a tag at the beginning of a source sentence but is none of `tags`."""
+    found = _TAG.match(sentence)
+    return found[1] if found and found[1] not in tags else None
 
 
 def untagged(sentences: Sequence[str], tags: Collection[str]) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iada.analysis.experiments import build_experiment
+from iada.analysis.experiments import build_experiment, with_rows
 from iada.analysis.plans import Experiment, System
 from iada.config.experiment import EXPERIMENT_NAMES, ExperimentConfig, ExperimentName
 from iada.config.methods import METHOD_NAMES
@@ -167,6 +167,20 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
     ]
 
 
+def test_chosen_rows_stay_with_what_they_are_compared_with() -> None:
+    chosen = with_rows(build("main"), ("iada_replace_gnorm", "word_replace"))
+    assert [row.key for row in chosen.rows] == ["doc2doc", "word_replace", "iada_replace_gnorm"]
+    shared = build("low_resource")
+    row = next(row for row in shared.rows if row.against not in (None, shared.baseline))
+    kept = {row.key for row in with_rows(shared, (row.key,)).rows}
+    assert kept == {shared.baseline, row.against, row.key}
+
+
+def test_a_row_that_does_not_exist_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match=r"no such row. Did you mean `word_replace`\?"):
+        with_rows(build("main"), ("doc2doc", "word_replaced"))
+
+
 def test_all_stands_for_everything_and_order_is_the_usual_one() -> None:
     assert ExperimentConfig(names=("all",)).experiments == EXPERIMENT_NAMES
     chosen = ExperimentConfig(names=("losses", "main", "losses")).experiments
@@ -191,6 +205,7 @@ def test_the_mini_corpus_has_fewer_shares() -> None:
         ({"alphas": ()}, "`alphas` must be at least one value"),
         ({"shares": (1.5,)}, "`shares` must be more than 0 and at most 1"),
         ({"shares": ()}, "`shares` must be at least one share"),
+        ({"rows": ("doc2doc", "doc2doc")}, "`rows` must be all different"),
         ({"jobs": -1}, "`jobs` must be 0 or more"),
         ({"updates": 0}, "`updates` must be above 0"),
     ],

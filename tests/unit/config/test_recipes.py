@@ -22,7 +22,7 @@ PAPER = ("ted", "news", "europarl")
 
 def test_every_corpus_has_its_recipe() -> None:
     assert FOLDERS == ["bcontrast", "bible", "europarl", "gnome_help", "mini", "news", "ted"]
-    assert SMALL == ["europarl", "news", "ted"]
+    assert SMALL == ["bcontrast", "europarl", "news", "ted"]
     files = {path.name for path in RECIPES.glob("*/*")}
     assert files == {"config.yaml", "cpu.yaml", "README.md"}
 
@@ -42,7 +42,11 @@ def test_a_small_recipe_does_not_get_in_the_way_of_the_papers(folder: str) -> No
 # The three whose training text is small enough for a test; all have the files of their recipe.
 @pytest.mark.parametrize(
     ("recipe", "corpus"),
-    [("ted/cpu.yaml", "ted"), ("gnome_help/config.yaml", "gnome_help")],
+    [
+        ("ted/cpu.yaml", "ted"),
+        ("gnome_help/config.yaml", "gnome_help"),
+        ("bcontrast/cpu.yaml", "bcontrast"),
+    ],
 )
 def test_a_small_recipe_fits_its_corpus(
     real_data: Path, tmp_path: Path, recipe: str, corpus: str

@@ -23,10 +23,10 @@ def document(number: int, *pairs: tuple[str, str], file: str = "train") -> Paral
     )
 
 
-def check(**splits: list[ParallelDocument]) -> list[dict[str, Any]]:
+def check(*tags: str, **splits: list[ParallelDocument]) -> list[dict[str, Any]]:
     """Return the findings of splits, given in the order in which they are watched."""
     log = io.StringIO()
-    checks = CorpusChecks(Findings(log))
+    checks = CorpusChecks(Findings(log), tags)
     names: dict[str, Split] = {"dev": "dev", "test": "test", "train": "train"}
     for name, documents in splits.items():
         assert list(checks.watch(names[name], iter(documents))) == documents
@@ -148,3 +148,27 @@ def test_the_shared_sentences_of_europarl_are_found(real_data: Path) -> None:
     assert findings.errors == 0
     # 202,284 sentences of training, 3,587 and 5,134 of the others.
     assert findings.source.kept == 211_005
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "tags", "tag"),
+    [
+        ("<bt> a dog", "ein Hund", (), "<bt>"),
+        ("<bt> a dog", "ein Hund", ("<ft>",), "<bt>"),
+        ("<bt> a dog", "ein Hund", ("<bt>",), None),
+        # A tag alone, glued to a word, inside the sentence or on the target side is text for sure.
+        ("<bt>", "ein", (), None),
+        ("<b>a dog</b>", "ein Hund", (), None),
+        ("a <bt> dog", "ein Hund", (), None),
+        ("a dog", "<bt> ein Hund", (), None),
+        ("< 3 dogs", "< 3 Hunde", (), None),
+    ],
+)
+def test_what_looks_like_a_tag_but_is_not_named_is_reported(
+    source: str, target: str, tags: tuple[str, ...], tag: str | None
+) -> None:
+    found = check(*tags, train=[document(4, ("x", "X"), (source, target))])
+    assert [f["kind"] for f in found] == ["unnamed_tag"] * (tag is not None)
+    if tag is not None:
+        assert f"sentence 2 of document train.en:4 begins with {tag}," in found[0]["message"]
+        assert found[0]["severity"] == "warning"
