@@ -42,7 +42,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) -e '.[dev,pos]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python
