@@ -72,11 +72,10 @@ class WordEncoder:
         if new := list(islice(reversed(self._numbers), len(self._numbers) - known)):
             self._learn(new[::-1])
         begins = np.frombuffer(self._begins, np.int64)
-        lengths = np.diff(begins)[chosen]
+        lengths = begins[chosen + 1] - begins[chosen]
         # A token's place in the table, less its place in the result, is constant in a word.
         shift = begins[chosen] - (np.cumsum(lengths) - lengths)
-        places = np.repeat(shift, lengths)
-        places += np.arange(len(places))
+        places = np.repeat(shift, lengths) + np.arange(int(lengths.sum()))
         return np.frombuffer(self._tokens, np.int32)[places]
 
     def _forget(self) -> None:
