@@ -92,6 +92,10 @@ class Subject:
     is_random: bool
 
 
+Side = tuple[int, Callable[[], None]]
+"""Number of sentences, and the work of translating them."""
+
+
 def main(options: Options) -> None:
     if not (options.corpus / "test.en").is_file():
         print(f"{options.corpus} holds no test.en: nothing to measure.")
@@ -100,12 +104,15 @@ def main(options: Options) -> None:
     subject = load_subject(options)
     engines = build_engines(subject, options)
     rates: dict[int, dict[str, float]] = {}
-    for count in options.counts:
+    naive = 0.0
+    for count in sorted({*options.counts, options.main_count}):
         waves = list(requests(subject, options, count))
-        rates[count] = measure(engines, waves, options)
+        sides = {name: engine_side(engine, waves, options) for name, engine in engines.items()}
+        if count == options.main_count:
+            sides["naive"] = naive_side(subject, waves, options)
+        rates[count] = measure(sides, options.repetitions)
         print(row(count, rates[count]), flush=True)
-    naive = naive_rate(subject, options)
-    print(f"{'naive':>9}  {naive:.2f}")
+        naive = rates[count].pop("naive", naive)
     report = {
         "corpus": options.corpus.name,
         "model": "random weights" if subject.is_random else str(options.model),
@@ -124,7 +131,7 @@ def main(options: Options) -> None:
             "ctranslate2": ctranslate2.__version__,
         },
         "sentences_per_second": {"naive": naive} | {str(count): r for count, r in rates.items()},
-        "ratios": ratios(rates[options.main_count], naive) if options.main_count in rates else {},
+        "ratios": ratios(rates[options.main_count], naive),
     }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -229,43 +236,40 @@ def levelled(wave: list[Request], references: list[int]) -> list[Request]:
     return [replace(r, prefix=cut(r.prefix), max_new=new, min_new=new) for r in wave]
 
 
-def measure(
-    engines: dict[str, Engine], waves: list[list[Request]], options: Options
-) -> dict[str, float]:
-    """Return sentences per second of each engine."""
-    best = dict.fromkeys(engines, float("inf"))
-    for _ in range(options.repetitions):
-        for name, engine in engines.items():
-            best[name] = min(best[name], seconds(lambda e=engine: run(e, waves, options)))  # type: ignore[misc]
-    sentences = sum(map(len, waves))
-    return {name: sentences / taken for name, taken in best.items()}
+def measure(sides: dict[str, Side], repetitions: int) -> dict[str, float]:
+    """Return sentences per second of each side; they take turns."""
+    best = dict.fromkeys(sides, float("inf"))
+    for _ in range(repetitions):
+        for name, (_, work) in sides.items():
+            started = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - started)
+    return {name: sentences / best[name] for name, (sentences, _) in sides.items()}
 
 
-def naive_rate(subject: Subject, options: Options) -> float:
-    """Return sentences per second of one document after the other, one sentence at a time."""
+def engine_side(engine: Engine, waves: list[list[Request]], options: Options) -> Side:
+    """Return the translation of all waves."""
+
+    def work() -> None:
+        for wave in waves:
+            for batch in batches(wave, options.max_tokens):
+                engine.search([wave[i] for i in batch])
+
+    return sum(map(len, waves)), work
+
+
+def naive_side(subject: Subject, waves: list[list[Request]], options: Options) -> Side:
+    """Return the translation of some of the same sentences, one at a time."""
     config = DecodeConfig(beam=options.beam)
     engine = HuggingFaceEngine(subject.model, subject.subwords.special, config)
-    count = min(options.main_count, max(options.counts))
-    asked = [request for wave in requests(subject, options, count) for request in wave]
+    asked = [request for wave in waves for request in wave]
     chosen = asked[:: max(1, len(asked) // options.naive_sentences)][: options.naive_sentences]
 
-    def loop() -> None:
+    def work() -> None:
         for request in chosen:
             engine.search([request])
 
-    return len(chosen) / min(seconds(loop) for _ in range(options.repetitions))
-
-
-def run(engine: Engine, waves: list[list[Request]], options: Options) -> None:
-    for wave in waves:
-        for batch in batches(wave, options.max_tokens):
-            engine.search([wave[i] for i in batch])
-
-
-def seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    return len(chosen), work
 
 
 def ratios(rates: dict[str, float], naive: float) -> dict[str, float]:

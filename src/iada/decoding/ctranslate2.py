@@ -3,8 +3,8 @@
 It walks through a target prefix one token at a time, so it is the fastest where there is none. It
 divides scores by the length of prefix and translation together; here they are divided by the
 length of the translation alone, and hypotheses are put in that order. Limits are given per call:
-requests that would need another limit than their batch are asked again, with those that have the
-same one.
+requests whose search went up to their own limit, which is lower than that of their batch, are asked
+again, with those that have the same one.
 """
 
 from collections import defaultdict
@@ -53,16 +53,17 @@ class CTranslate2Engine:
         for (_, least), numbers in groups.items():
             most = [_steps(requests[i], requests[i].max_new) for i in numbers]
             again: dict[int, list[int]] = defaultdict(list)
-            for number, hypotheses in self._search(requests, numbers, least, max(most)):
+            searched = self._search(requests, numbers, least, max(most))
+            for own, (number, hypotheses) in zip(most, searched, strict=True):
                 found[number] = hypotheses
+                # Of all beams: one that its own limit would have cut might have come first.
                 longest = max(len(hypothesis.tokens) for hypothesis in hypotheses)
-                if longest > requests[number].max_new:
-                    again[_steps(requests[number], requests[number].max_new)].append(number)
+                if own < max(most) and longest >= requests[number].max_new:
+                    again[own].append(number)
             for own, same in again.items():
-                found_again = self._search(requests, same, least, own)
-                for number, hypotheses in found_again:
+                for number, hypotheses in self._search(requests, same, least, own):
                     found[number] = hypotheses
-        return found
+        return [hypotheses[: self.config.n_best] for hypotheses in found]
 
     def _search(
         self, requests: Sequence[Request], numbers: Sequence[int], least: int, most: int
@@ -98,7 +99,6 @@ class CTranslate2Engine:
                 for pieces, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
-            hypotheses = hypotheses[: self.config.n_best]
             found.append((number, hypotheses))
         return found
 

@@ -1,9 +1,14 @@
-"""The decoder of a stock Marian model, written for beams that share what they have in common.
+"""A stock Marian model, its decoder written for beams that share what they have in common.
 
 The keys and values of a row lie in slots: first those of its prefix, then one per beam and step.
 A table says which slots each beam sees, so beams that part and die copy nothing. All beams of a
 row are the queries of one attention over its slots, and over its source, which are kept once per
 row. Slots that no beam sees any more are removed from time to time.
+
+How many slots and how much padding a row has depends on the batch, and so does the order in which
+attention adds. Its rounding errors are far below what a float32 search notices, but 8-bit layers
+blow up every one that moves an input to another integer. Attention in float64 rounds to the same
+float32 numbers in any order.
 """
 
 from dataclasses import dataclass
@@ -99,7 +104,15 @@ class MarianSearchModel:
     Linear layers are called as modules, so they may have been replaced by quantised ones.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, attention_type: torch.dtype | None = None) -> None:
+        """Take a model apart.
+
+        Args:
+            model: a stock `MarianMTModel`.
+            attention_type: what keys and values are kept in and attention adds in, if not the
+                model's own.
+        """
+        self.attention_type = attention_type
         self.encoder = model.model.encoder
         self.decoder = model.model.decoder
         self.projection = model.lm_head
@@ -125,19 +138,16 @@ class MarianSearchModel:
         Returns:
             The hidden state after each prefix (rows, dim), and the memory with one beam per row.
         """
-        mask = None if bool(source_mask.all()) else source_mask.long()
-        encoded = self.encoder(input_ids=source, attention_mask=mask).last_hidden_state
         sees_source = source_mask[:, None, None, :]
+        encoded = self._encode(source, None if bool(source_mask.all()) else sees_source)
         length = prefix.shape[1]
-        hidden = self._embed(prefix, torch.arange(length, device=prefix.device)[None])
+        hidden = _embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
         last = prefix_lengths - 1
         memories = []
         for layer in self.decoder.layers:
             memory = LayerMemory(
-                keys=_heads(layer.self_attn, layer.self_attn.k_proj(hidden)),
-                values=_heads(layer.self_attn, layer.self_attn.v_proj(hidden)),
-                source_keys=_heads(layer.encoder_attn, layer.encoder_attn.k_proj(encoded)),
-                source_values=_heads(layer.encoder_attn, layer.encoder_attn.v_proj(encoded)),
+                *self._keys_and_values(layer.self_attn, hidden),
+                *self._keys_and_values(layer.encoder_attn, encoded),
             )
             memories.append(memory)
             mask = None
@@ -167,11 +177,11 @@ class MarianSearchModel:
         sees = memory.sees[:, None, :, :stop]
         # A sentence that is done is read on until its row goes, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
-        hidden = self._embed(tokens, memory.positions[:, None].clamp(max=last))
+        hidden = _embed(self.decoder, tokens, memory.positions[:, None].clamp(max=last))
         for layer, layer_memory in zip(self.decoder.layers, memory.layers, strict=True):
-            attention = layer.self_attn
-            layer_memory.keys[:, :, first:stop] = _heads(attention, attention.k_proj(hidden))
-            layer_memory.values[:, :, first:stop] = _heads(attention, attention.v_proj(hidden))
+            keys, values = self._keys_and_values(layer.self_attn, hidden)
+            layer_memory.keys[:, :, first:stop] = keys
+            layer_memory.values[:, :, first:stop] = values
             filled = LayerMemory(
                 layer_memory.keys[:, :, :stop],
                 layer_memory.values[:, :, :stop],
@@ -182,10 +192,30 @@ class MarianSearchModel:
         memory.positions = memory.positions + 1
         return hidden
 
-    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        embedded = self.decoder.embed_tokens(ids) * self.decoder.embed_scale
-        result: Tensor = embedded + self.decoder.embed_positions.weight[positions]
-        return result
+    def _encode(self, source: Tensor, sees: Tensor | None) -> Tensor:
+        """Return the states of the last encoder layer, (rows, source length, dim)."""
+        hidden = _embed(
+            self.encoder, source, torch.arange(source.shape[1], device=source.device)[None]
+        )
+        for layer in self.encoder.layers:
+            keys, values = self._keys_and_values(layer.self_attn, hidden)
+            attended = _attend(layer.self_attn, hidden, keys, values, sees, False)
+            hidden = _feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
+        return hidden
+
+    def _keys_and_values(self, attention: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Return two tensors (rows, heads, length, head size) of states (rows, length, dim)."""
+        keys = _heads(attention, attention.k_proj(states))
+        values = _heads(attention, attention.v_proj(states))
+        dtype = self.attention_type or states.dtype
+        return keys.to(dtype), values.to(dtype)
+
+
+def _embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
+    """Return what enters the layers of encoder or decoder."""
+    embedded = stack.embed_tokens(ids) * stack.embed_scale
+    result: Tensor = embedded + stack.embed_positions.weight[positions]
+    return result
 
 
 def _layer(
@@ -204,7 +234,10 @@ def _layer(
     attended = _attend(
         layer.encoder_attn, hidden, memory.source_keys, memory.source_values, sees_source, False
     )
-    hidden = layer.encoder_attn_layer_norm(hidden + attended)
+    return _feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
+
+
+def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
     inner = layer.fc2(layer.activation_fn(layer.fc1(hidden)))
     result: Tensor = layer.final_layer_norm(hidden + inner)
     return result
@@ -218,11 +251,12 @@ def _attend(
     sees: Tensor | None,
     is_causal: bool,
 ) -> Tensor:
-    query = _heads(attention, attention.q_proj(hidden))
+    query = _heads(attention, attention.q_proj(hidden)).to(keys.dtype)
     attended = scaled_dot_product_attention(
         query, keys, values, attn_mask=sees, is_causal=is_causal, scale=attention.scaling
     )
-    result: Tensor = attention.out_proj(attended.transpose(1, 2).flatten(2))
+    joined = attended.transpose(1, 2).flatten(2).to(hidden.dtype)
+    result: Tensor = attention.out_proj(joined)
     return result
 
 

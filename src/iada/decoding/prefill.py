@@ -45,8 +45,9 @@ class PrefillEngine:
         self.config = config
         model.eval()
         if config.precision == "int8":
-            model = with_int8_layers(model)
-        self.model = MarianSearchModel(model)
+            self.model = MarianSearchModel(with_int8_layers(model), torch.float64)
+        else:
+            self.model = MarianSearchModel(model)
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
 
     @staticmethod

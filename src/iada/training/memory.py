@@ -15,9 +15,8 @@ from pathlib import Path
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _NEVER = 2**31 - 1
 _LARGEST_THRESHOLD = 32 * 2**20
-_BATCHES_BETWEEN = 4
-"""Giving back after every batch costs 4% of the time of a step on the base shape, and the gaps of
-a few batches are small."""
+_BATCHES_BETWEEN = 2
+"""Giving back after every batch costs 4% of the time of a step on the base shape."""
 _SMALL = 2 * 2**30
 """Bytes below which a process is left alone: there is little to win."""
 
@@ -41,7 +40,7 @@ def keep_freed_memory() -> bool:
 
 
 class Gaps:
-    """Gives memory that lies unused in the heap back to the system, after every few batches."""
+    """Gives memory that lies unused in the heap back to the system, after every second batch."""
 
     def __init__(self) -> None:
         self._batches = 0

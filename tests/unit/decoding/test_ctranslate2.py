@@ -102,6 +102,17 @@ def test_prefixes_limits_and_rules_are_kept(translator: DocumentTranslator, expo
     assert {len(f[0].tokens) for f in found} >= {1, 2, 9}
 
 
+def test_a_limit_is_that_of_the_request_and_not_of_its_batch(
+    translator: DocumentTranslator, exported: Path, requests: list[Request]
+) -> None:
+    engine = CTranslate2Engine(exported, translator.subwords, DecodeConfig(beam=5))
+    # About as long as the translations, so that limits cut some beams and spare others.
+    limited = [replace(request, max_new=2 + number % 12) for number, request in enumerate(requests)]
+    together = engine.search(limited)
+    for request, found in zip(limited, together, strict=True):
+        assert engine.search([request])[0][0].tokens == found[0].tokens
+
+
 def test_separators_are_said_only_where_they_are_allowed(
     translator: DocumentTranslator, tmp_path: Path
 ) -> None:

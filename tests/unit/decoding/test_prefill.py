@@ -124,6 +124,17 @@ def test_a_batch_gives_what_each_sentence_alone_gives(special: SpecialIds, beam:
     assert [f[0].tokens for f in backwards] == [f[0].tokens for f in together]
 
 
+@pytest.mark.skipif(not is_available(), reason="needs PyTorch's integer kernels")
+def test_in_integers_a_batch_gives_the_very_numbers_of_each_sentence_alone(
+    special: SpecialIds,
+) -> None:
+    model = random_model(special, 6).float()
+    search = PrefillEngine(model, special, DecodeConfig(beam=5, n_best=5, precision="int8"))
+    requests = drawn_requests(6, 40)
+    together = search.search(requests)
+    assert together == [found for request in requests for found in search.search([request])]
+
+
 def test_how_the_work_is_cut_does_not_matter(
     special: SpecialIds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
