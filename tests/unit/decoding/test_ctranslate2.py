@@ -113,6 +113,24 @@ def test_a_limit_is_that_of_the_request_and_not_of_its_batch(
         assert engine.search([request])[0][0].tokens == found[0].tokens
 
 
+def test_a_beam_beyond_its_limit_is_reason_enough_to_search_again(
+    translator: DocumentTranslator, exported: Path
+) -> None:
+    engine = CTranslate2Engine(exported, translator.subwords, DecodeConfig(beam=2))
+    word = translator.subwords.pieces([300])[0]
+    limits = []
+
+    def search(sources: list[list[str]], *_: Any, **settings: Any) -> list[SimpleNamespace]:
+        limits.append(settings["max_decoding_length"])
+        # The better one is short; the other goes on as far as it may.
+        hypotheses = [[word], [word] * settings["max_decoding_length"]]
+        return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -9.0]) for _ in sources]
+
+    engine.translator = SimpleNamespace(translate_batch=search)
+    engine.search([Request((300, 2), (1,), 4), Request((300, 2), (1,), 8)])
+    assert limits == [8, 4]
+
+
 def test_separators_are_said_only_where_they_are_allowed(
     translator: DocumentTranslator, tmp_path: Path
 ) -> None:
