@@ -21,7 +21,7 @@ from iada.data.roles import Role
 from iada.data.subwords import SpecialIds
 from iada.models.build import build_model
 from iada.objective.augmented import AugmentedObjective
-from iada.training.memory import Gaps, keep_freed_memory
+from iada.training.memory import keep_freed_memory
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
 SMOOTHING = 0.1
@@ -79,14 +79,12 @@ def iada_step(model: MarianMTModel, shape: Shape, request: dict[str, Any]) -> Ca
     """Train as `IadaTrainer` does, without its book-keeping."""
     objective, make_batch = objective_and_batch(model, shape, request)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    gaps = Gaps()
 
     def step() -> None:
         losses = objective(make_batch())
         (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
-        gaps.after_batch()
 
     return step
 

@@ -9,8 +9,6 @@ from typing import Any
 from tqdm import tqdm
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from iada.training.memory import Gaps
-
 _NAMES = {"eval_nll": "dev_nll", "grad_norm": "gradient_norm"}
 _KEPT = ("loss", "original", "perturbed", "agreement", "dev_nll", "learning_rate", "gradient_norm")
 
@@ -44,21 +42,6 @@ class MetricsFile(TrainerCallback):
         record["seconds"] = round(time.perf_counter() - self._started, 2)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record | values) + "\n")
-
-
-class GapsReturned(TrainerCallback):
-    """Keep the heap small where freed memory is kept, see `iada.training.memory`."""
-
-    def __init__(self) -> None:
-        self._gaps = Gaps()
-
-    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count a micro-batch that others of its update follow."""
-        self._gaps.after_batch()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Count the last micro-batch of an update."""
-        self._gaps.after_batch()
 
 
 class ProgressBar(TrainerCallback):

@@ -17,7 +17,7 @@ from iada.data.resegmented import ResegmentedWindows
 from iada.data.subwords import Subwords
 from iada.data.windows import Windows
 from iada.models.build import build_model
-from iada.training.callbacks import GapsReturned, MetricsFile, ProgressBar, early_stopping
+from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
 from iada.training.corpus import Corpus, data_record, load_corpus
 from iada.training.environment import environment
 from iada.training.folder import RunFolder, replace_folder
@@ -114,7 +114,6 @@ def make_trainer(
             MetricsFile(folder.metrics_file),
             ProgressBar(config.method),
             *early_stopping(config.train.patience, config.train.min_delta),
-            *([GapsReturned()] if config.train.keep_memory else []),
         ],
     )
     # It would print every log line to stdout; ours go to `metrics.jsonl` and the progress bar.
