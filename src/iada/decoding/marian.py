@@ -7,8 +7,8 @@ row. Slots that no beam sees any more are removed from time to time.
 
 How many slots and how much padding a row has depends on the batch, and so does the order in which
 attention adds. Its rounding errors are far below what a float32 search notices, but 8-bit layers
-blow up every one that moves an input to another integer. Attention in float64 rounds to the same
-float32 numbers in any order.
+blow up every one that moves an input to another integer. Sums in float64 differ so little that they
+round to the same float32 numbers, whatever their order.
 """
 
 from dataclasses import dataclass
