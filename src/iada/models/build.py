@@ -9,6 +9,7 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from iada.config.model import ModelConfig
 from iada.data.subwords import SpecialIds
+from iada.models.dropout import store_masks_in_bytes
 
 
 def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialIds) -> MarianMTModel:
@@ -47,6 +48,7 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
         if isinstance(module, nn.ReLU):
             # The same values and gradients without a second copy of the widest activations.
             module.inplace = True
+    store_masks_in_bytes(model)
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,
         bos_token_id=special.bos,

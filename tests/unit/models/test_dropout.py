@@ -1,0 +1,80 @@
+"""Dropout of our models drops where and how often the library's does."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import MarianMTModel
+
+from iada.config.model import ModelConfig
+from iada.data.subwords import SpecialIds
+from iada.models.build import build_model
+
+IDS = torch.arange(6, 30).reshape(2, 12)
+
+
+def built(special: SpecialIds, dropout: float) -> MarianMTModel:
+    torch.manual_seed(1)
+    config = ModelConfig(
+        dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=dropout
+    )
+    return build_model(config, vocabulary_size=40, special=special)
+
+
+def dropped_places(model: MarianMTModel, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Return the shapes of what is dropped from in a forward pass, in order."""
+    found: list[tuple[int, ...]] = []
+    library, native = nn.functional.dropout, torch.native_dropout
+
+    def functional(values: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+        if p and training:
+            found.append(tuple(values.shape))
+        return library(values, p, training)
+
+    def recorded(values: Tensor, p: float, train: bool) -> tuple[Tensor, Tensor]:
+        found.append(tuple(values.shape))
+        return native(values, p, train)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.functional, "dropout", functional)
+        patch.setattr(torch, "native_dropout", recorded)
+        model(input_ids=IDS, decoder_input_ids=IDS[:, :5])
+    return found
+
+
+def test_it_drops_where_the_library_does(
+    special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = built(special, 0.4).train()
+    stock = MarianMTModel(ours.config).train()
+    expected = dropped_places(stock, monkeypatch)
+    assert dropped_places(ours, monkeypatch) == expected
+    # After the embeddings and each part of a layer.
+    assert expected == 3 * [(2, 12, 16)] + 4 * [(2, 5, 16)]
+    assert dropped_places(ours.eval(), monkeypatch) == []
+
+
+def test_values_are_dropped_at_the_rate_and_the_others_scaled(special: SpecialIds) -> None:
+    layer = built(special, 0.4).train().model.encoder.layers[0]
+    with torch.no_grad():
+        layer.fc2.weight.zero_()
+        layer.fc2.bias.fill_(3.0)
+    output = layer.fc2(torch.ones(500, 32))
+    assert output.unique().tolist() == pytest.approx([0.0, 5.0])
+    # Of 8,000 values; five standard errors.
+    assert abs((output == 0).float().mean().item() - 0.4) < 0.028
+    assert layer.eval().fc2(torch.ones(1, 32)).unique().tolist() == [3.0]
+
+
+def test_gradients_pass_where_values_passed(special: SpecialIds) -> None:
+    layer = built(special, 0.5).train().model.encoder.layers[0]
+    output = layer.fc2(torch.ones(1, 32))
+    output.sum().backward()
+    assert layer.fc2.bias.grad.tolist() == [0.0 if v == 0 else 2.0 for v in output[0].tolist()]
+
+
+def test_without_dropout_nothing_differs_from_the_library(special: SpecialIds) -> None:
+    ours = built(special, 0.0).train()
+    stock = MarianMTModel(ours.config).train()
+    stock.load_state_dict(ours.state_dict())
+    inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :5]}
+    assert torch.equal(ours(**inputs).logits, stock(**inputs).logits)
