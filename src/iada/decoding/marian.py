@@ -4,11 +4,6 @@ The keys and values of a row lie in slots: first those of its prefix, then one p
 A table says which slots each beam sees, so beams that part and die copy nothing. All beams of a
 row are the queries of one attention over its slots, and over its source, which are kept once per
 row. Slots that no beam sees any more are removed from time to time.
-
-How many slots and how much padding a row has depends on the batch, and so does the order in which
-attention adds. Its rounding errors are far below what a float32 search notices, but 8-bit layers
-blow up every one that moves an input to another integer. Sums in float64 differ so little that they
-round to the same float32 numbers, whatever their order.
 """
 
 from dataclasses import dataclass
@@ -16,7 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+
+from iada.decoding.attention import Attention
 
 
 @dataclass
@@ -82,13 +78,20 @@ class Memory:
 
     def reserve(self, slots: int) -> None:
         """Make room for so many slots after those in use."""
-        missing = self.used + slots - self.sees.shape[2]
-        if missing <= 0:
+        if self.used + slots <= self.sees.shape[2]:
             return
-        self.sees = nn.functional.pad(self.sees, (0, missing))
+        # Far more than asked for: everything is copied to a new place.
+        more = max(slots, self.used // 2)
+        self.sees = nn.functional.pad(self.sees[:, :, : self.used], (0, more))
         for layer in self.layers:
-            layer.keys = nn.functional.pad(layer.keys, (0, 0, 0, missing))
-            layer.values = nn.functional.pad(layer.values, (0, 0, 0, missing))
+            layer.keys = self._grown(layer.keys, more)
+            layer.values = self._grown(layer.values, more)
+
+    def _grown(self, states: Tensor, more: int) -> Tensor:
+        rows, heads, _, size = states.shape
+        grown = states.new_empty(rows, heads, self.used + more, size)
+        grown[:, :, : self.used] = states[:, :, : self.used]
+        return grown
 
     def _moved(self, states: Tensor, order: Tensor) -> Tensor:
         rows, heads, _, size = states.shape
@@ -104,15 +107,14 @@ class MarianSearchModel:
     Linear layers are called as modules, so they may have been replaced by quantised ones.
     """
 
-    def __init__(self, model: Any, attention_type: torch.dtype | None = None) -> None:
+    def __init__(self, model: Any, attention: Attention) -> None:
         """Take a model apart.
 
         Args:
             model: a stock `MarianMTModel`.
-            attention_type: what keys and values are kept in and attention adds in, if not the
-                model's own.
+            attention: how to attend.
         """
-        self.attention_type = attention_type
+        self.attention = attention
         self.encoder = model.model.encoder
         self.decoder = model.model.decoder
         self.projection = model.lm_head
@@ -155,7 +157,7 @@ class MarianSearchModel:
                 # Nothing reads the other positions of the last layer.
                 hidden = hidden[torch.arange(len(last), device=last.device), last][:, None]
                 mask = (torch.arange(length, device=last.device) <= last[:, None])[:, None, None]
-            hidden = _layer(layer, hidden, memory, mask, sees_source, is_causal=mask is None)
+            hidden = self._layer(layer, hidden, memory, mask, sees_source, is_causal=mask is None)
         sees = torch.arange(length, device=last.device) <= last[:, None]
         return hidden[:, -1], Memory(memories, sees[:, None], sees_source, prefix_lengths, length)
 
@@ -188,7 +190,7 @@ class MarianSearchModel:
                 layer_memory.source_keys,
                 layer_memory.source_values,
             )
-            hidden = _layer(layer, hidden, filled, sees, memory.sees_source)
+            hidden = self._layer(layer, hidden, filled, sees, memory.sees_source)
         memory.positions = memory.positions + 1
         return hidden
 
@@ -199,16 +201,54 @@ class MarianSearchModel:
         )
         for layer in self.encoder.layers:
             keys, values = self._keys_and_values(layer.self_attn, hidden)
-            attended = _attend(layer.self_attn, hidden, keys, values, sees, False)
+            attended = self._attend(layer.self_attn, hidden, keys, values, sees)
             hidden = _feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
         return hidden
+
+    def _layer(
+        self,
+        layer: Any,
+        hidden: Tensor,
+        memory: LayerMemory,
+        sees: Tensor | None,
+        sees_source: Tensor,
+        *,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Run one post-norm decoder layer on (rows, queries, dim)."""
+        own = memory.keys, memory.values
+        attended = self._attend(layer.self_attn, hidden, *own, sees, is_causal=is_causal)
+        hidden = layer.self_attn_layer_norm(hidden + attended)
+        source = memory.source_keys, memory.source_values
+        attended = self._attend(layer.encoder_attn, hidden, *source, sees_source)
+        return _feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
+
+    def _attend(
+        self,
+        attention: Any,
+        hidden: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        sees: Tensor | None,
+        *,
+        is_causal: bool = False,
+    ) -> Tensor:
+        attended = self.attention.attend(
+            _heads(attention, attention.q_proj(hidden)),
+            keys,
+            values,
+            sees,
+            is_causal=is_causal,
+            scale=attention.scaling,
+        )
+        result: Tensor = attention.out_proj(attended.transpose(1, 2).flatten(2))
+        return result
 
     def _keys_and_values(self, attention: Any, states: Tensor) -> tuple[Tensor, Tensor]:
         """Return two tensors (rows, heads, length, head size) of states (rows, length, dim)."""
         keys = _heads(attention, attention.k_proj(states))
         values = _heads(attention, attention.v_proj(states))
-        dtype = self.attention_type or states.dtype
-        return keys.to(dtype), values.to(dtype)
+        return self.attention.remembered(keys, values)
 
 
 def _embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
@@ -218,45 +258,9 @@ def _embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
     return result
 
 
-def _layer(
-    layer: Any,
-    hidden: Tensor,
-    memory: LayerMemory,
-    sees: Tensor | None,
-    sees_source: Tensor,
-    *,
-    is_causal: bool = False,
-) -> Tensor:
-    """Run one post-norm decoder layer on (rows, queries, dim)."""
-    attention = layer.self_attn
-    attended = _attend(attention, hidden, memory.keys, memory.values, sees, is_causal)
-    hidden = layer.self_attn_layer_norm(hidden + attended)
-    attended = _attend(
-        layer.encoder_attn, hidden, memory.source_keys, memory.source_values, sees_source, False
-    )
-    return _feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
-
-
 def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
     inner = layer.fc2(layer.activation_fn(layer.fc1(hidden)))
     result: Tensor = layer.final_layer_norm(hidden + inner)
-    return result
-
-
-def _attend(
-    attention: Any,
-    hidden: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    sees: Tensor | None,
-    is_causal: bool,
-) -> Tensor:
-    query = _heads(attention, attention.q_proj(hidden)).to(keys.dtype)
-    attended = scaled_dot_product_attention(
-        query, keys, values, attn_mask=sees, is_causal=is_causal, scale=attention.scaling
-    )
-    joined = attended.transpose(1, 2).flatten(2).to(hidden.dtype)
-    result: Tensor = attention.out_proj(joined)
     return result
 
 

@@ -13,6 +13,7 @@ from transformers import MarianMTModel
 
 from iada.config.decode import DecodeConfig
 from iada.data.subwords import SpecialIds
+from iada.decoding.attention import FixedPointAttention, FloatAttention
 from iada.decoding.beams import BeamSearch, Candidate
 from iada.decoding.candidates import Rules, top_tokens
 from iada.decoding.marian import MarianSearchModel, Memory
@@ -45,9 +46,9 @@ class PrefillEngine:
         self.config = config
         model.eval()
         if config.precision == "int8":
-            self.model = MarianSearchModel(with_int8_layers(model), torch.float64)
+            self.model = MarianSearchModel(with_int8_layers(model), FixedPointAttention())
         else:
-            self.model = MarianSearchModel(model)
+            self.model = MarianSearchModel(model, FloatAttention())
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
 
     @staticmethod
