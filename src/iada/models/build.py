@@ -9,7 +9,7 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from iada.config.model import ModelConfig
 from iada.data.subwords import SpecialIds
-from iada.models.dropout import store_masks_in_bytes
+from iada.models.dropout import use_cheap_dropout
 
 
 def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialIds) -> MarianMTModel:
@@ -48,7 +48,7 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
         if isinstance(module, nn.ReLU):
             # The same values and gradients without a second copy of the widest activations.
             module.inplace = True
-    store_masks_in_bytes(model)
+    use_cheap_dropout(model)
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,
         bos_token_id=special.bos,
