@@ -11,7 +11,7 @@
 - `precision`: s-BLEU of the run's own test split in float32 and int8.
 - `contrast`: all items of a contrastive set, with the number per second.
 
-Parts may be run one by one; what other parts wrote stays in the output.
+Parts may be run one by one, and `batches` engine by engine; what others wrote stays in the output.
 """
 
 import json
@@ -68,6 +68,8 @@ class Options:
     """The contrastive set."""
     parts: tuple[Part, ...] = ("batches", "engines", "precision", "contrast")
     """What to check."""
+    engines: tuple[EngineName, ...] = ("prefill", "ctranslate2", "huggingface")
+    """Engines of `batches`."""
     beam: int = 5
     """Beam size of `batches` and `precision`."""
     output: Path = Path("benchmarks/results/trained.json")
@@ -81,12 +83,15 @@ def main(options: Options) -> None:
         report = json.loads(options.output.read_text(encoding="utf-8"))
     export_both(options.run)
     for part in options.parts:
-        report[part] = {
+        found = {
             "batches": check_batches,
             "engines": check_engines,
             "precision": check_precision,
             "contrast": check_contrast,
         }[part](options)
+        if part == "batches":
+            found["engines"] = report.get(part, {}).get("engines", {}) | found["engines"]
+        report[part] = found
         report["model"] = describe(options.run)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -125,6 +130,8 @@ def check_batches(options: Options) -> dict[str, Any]:
     total = sum(map(len, sources))
     found = {}
     for engine, precision in ENGINES:
+        if engine not in options.engines:
+            continue
         outputs, rates = [], []
         for count in (64, 1):
             decode = DecodeConfig(beam=options.beam, open_documents=count)

@@ -2,9 +2,13 @@
 
 It walks through a target prefix one token at a time, so it is the fastest where there is none. It
 divides scores by the length of prefix and translation together; here they are divided by the
-length of the translation alone, and hypotheses are put in that order. Limits are given per call:
-requests whose search went up to their own limit, which is lower than that of their batch, are asked
-again, with those that have the same one.
+length of the translation alone, and hypotheses are put in that order.
+
+A limit holds for a whole call, but what a sentence becomes must not depend on others. So a call has
+the lowest limit of its requests, and those whose search went up to it are asked again with their
+own. Such a search shows: all beams that are open are cut there and count as hypotheses, and
+since fewer than asked for had ended, one of them is among those that are returned. With a limit
+above its own a request would not show whether it went beyond.
 """
 
 from collections import defaultdict
@@ -17,6 +21,9 @@ import torch
 from iada.config.decode import DecodeConfig
 from iada.data.subwords import BOS, MASK, PAD, SEP, Subwords
 from iada.decoding.requests import Hypothesis, Request
+
+# Few translations fill more of their limit.
+_USUAL_SHARE = 0.8
 
 
 class CTranslate2Engine:
@@ -51,18 +58,18 @@ class CTranslate2Engine:
             groups[request.may_separate, least].append(number)
         found: list[list[Hypothesis]] = [[] for _ in requests]
         for (_, least), numbers in groups.items():
-            most = [_steps(requests[i], requests[i].max_new) for i in numbers]
-            again: dict[int, list[int]] = defaultdict(list)
-            searched = self._search(requests, numbers, least, max(most))
-            for own, (number, hypotheses) in zip(most, searched, strict=True):
-                found[number] = hypotheses
-                # Of all beams: one that its own limit would have cut might have come first.
-                longest = max(len(hypothesis.tokens) for hypothesis in hypotheses)
-                if own < max(most) and longest >= requests[number].max_new:
-                    again[own].append(number)
-            for own, same in again.items():
-                for number, hypotheses in self._search(requests, same, least, own):
+            for part in _parts(requests, numbers):
+                limit = min(_limit(requests[i]) for i in part)
+                again: dict[int, list[int]] = defaultdict(list)
+                for number, hypotheses in self._search(requests, part, least, limit):
                     found[number] = hypotheses
+                    request = requests[number]
+                    longest = max(len(hypothesis.tokens) for hypothesis in hypotheses)
+                    if limit < _limit(request) and _steps(request, longest) >= limit:
+                        again[_limit(request)].append(number)
+                for own, same in again.items():
+                    for number, hypotheses in self._search(requests, same, least, own):
+                        found[number] = hypotheses
         return [hypotheses[: self.config.n_best] for hypotheses in found]
 
     def _search(
@@ -110,6 +117,23 @@ class CTranslate2Engine:
         ratio = (len(pieces) + end) / max(len(pieces) - said + end, 1)
         tokens = tuple(self.ids[piece] for piece in pieces[said:])
         return Hypothesis(tokens, score * ratio**self.config.length_penalty)
+
+
+def _parts(requests: Sequence[Request], numbers: Sequence[int]) -> list[list[int]]:
+    """Part requests so that in each part most searches end before its lowest limit."""
+    parts: list[list[int]] = []
+    lowest = -1
+    for number in sorted(numbers, key=lambda i: _limit(requests[i])):
+        request = requests[number]
+        if lowest < _steps(request, round(_USUAL_SHARE * request.max_new)):
+            parts.append([])
+            lowest = _limit(request)
+        parts[-1].append(number)
+    return parts
+
+
+def _limit(request: Request) -> int:
+    return _steps(request, request.max_new)
 
 
 def _steps(request: Request, new: int) -> int:

@@ -113,7 +113,7 @@ def test_a_limit_is_that_of_the_request_and_not_of_its_batch(
         assert engine.search([request])[0][0].tokens == found[0].tokens
 
 
-def test_a_beam_beyond_its_limit_is_reason_enough_to_search_again(
+def test_a_search_that_reached_a_lower_limit_is_repeated_with_its_own(
     translator: DocumentTranslator, exported: Path
 ) -> None:
     engine = CTranslate2Engine(exported, translator.subwords, DecodeConfig(beam=2))
@@ -122,13 +122,29 @@ def test_a_beam_beyond_its_limit_is_reason_enough_to_search_again(
 
     def search(sources: list[list[str]], *_: Any, **settings: Any) -> list[SimpleNamespace]:
         limits.append(settings["max_decoding_length"])
-        # The better one is short; the other goes on as far as it may.
-        hypotheses = [[word], [word] * settings["max_decoding_length"]]
+        # A beam that would go on is cut and comes first; later it is worse than others.
+        hypotheses = [[word] * 8, [word]] if limits[-1] == 8 else [[word], [word] * 2]
         return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -9.0]) for _ in sources]
 
     engine.translator = SimpleNamespace(translate_batch=search)
-    engine.search([Request((300, 2), (1,), 4), Request((300, 2), (1,), 8)])
-    assert limits == [8, 4]
+    found = engine.search([Request((300, 2), (1,), 9), Request((300, 2), (1,), 8)])
+    assert limits == [8, 9]
+    assert [len(hypotheses[0].tokens) for hypotheses in found] == [1, 8]
+
+
+def test_a_call_has_no_limit_far_below_those_of_its_requests(
+    translator: DocumentTranslator, exported: Path
+) -> None:
+    engine = CTranslate2Engine(exported, translator.subwords, DecodeConfig(beam=1))
+    calls = []
+
+    def search(sources: list[list[str]], *_: Any, **settings: Any) -> list[SimpleNamespace]:
+        calls.append((len(sources), settings["max_decoding_length"]))
+        return [SimpleNamespace(hypotheses=[[]], scores=[-0.1]) for _ in sources]
+
+    engine.translator = SimpleNamespace(translate_batch=search)
+    engine.search([Request((300, 2), (1,), most) for most in (100, 50, 124, 55, 126)])
+    assert calls == [(2, 50), (2, 100), (1, 126)]
 
 
 def test_separators_are_said_only_where_they_are_allowed(
