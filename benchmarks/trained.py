@@ -155,10 +155,11 @@ def check_engines(options: Options) -> dict[str, Any]:
     greedy = {}
     for engine, precision in ENGINES:
         translator = load(options.run, engine, precision, decode)
-        outputs = translator.translate([p.source for p in pairs], [p.target for p in pairs])
-        greedy[f"{engine} {precision}"] = sentences_of(outputs)
+        greedy[f"{engine} {precision}"] = sentences_of(
+            translator.translate([p.source for p in pairs], [p.target for p in pairs])
+        )
     reference = greedy.pop("huggingface float32")
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, outputs in greedy.items():
         different = [i for i, (a, b) in enumerate(zip(outputs, reference, strict=True)) if a != b]
         found[name] = {
