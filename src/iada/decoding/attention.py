@@ -7,8 +7,6 @@ numbers of few bits on a common grid: float32 holds every sum of their products 
 matters, and the products run at the full speed of float32.
 """
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
@@ -21,11 +19,12 @@ _VALUE_BITS = 9
 _SHARE_BITS = 14
 
 
-class Attention(Protocol):
-    """How a search remembers keys and values, and attends to them."""
+class Attention:
+    """PyTorch's own."""
 
     def remembered(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is kept of (rows, heads, slots, head size); the last dimension may grow."""
+        """Return what is kept of keys and values, (rows, heads, slots, head size) each."""
+        return keys, values
 
     def attend(
         self,
@@ -41,41 +40,21 @@ class Attention(Protocol):
 
         Args:
             query: (rows, heads, queries, head size).
-            keys: what is remembered, (rows, heads, slots, ...).
-            values: like `keys`.
+            keys: as they are remembered.
+            values: as they are remembered.
             sees: bool, broadcastable to (rows, heads, queries, slots); all are seen if None.
-            is_causal: whether query i sees the first i slots alone; then `sees` is None.
+            is_causal: whether query i sees slots 0 to i alone; then `sees` is None.
             scale: factor of the scores.
 
         Returns:
             (rows, heads, queries, head size)
         """
-
-
-class FloatAttention:
-    """PyTorch's own."""
-
-    def remembered(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep everything as it is."""
-        return keys, values
-
-    def attend(
-        self,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        sees: Tensor | None,
-        *,
-        is_causal: bool,
-        scale: float,
-    ) -> Tensor:
-        """Attend to slots; see `Attention`."""
         return scaled_dot_product_attention(
             query, keys, values, attn_mask=sees, is_causal=is_causal, scale=scale
         )
 
 
-class FixedPointAttention:
+class FixedPointAttention(Attention):
     """The same numbers for a row, bit for bit, whatever else is in its batch; on CPUs."""
 
     def remembered(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,7 +72,7 @@ class FixedPointAttention:
         is_causal: bool,
         scale: float,
     ) -> Tensor:
-        """Attend to slots; see `Attention`."""
+        """Attend to slots, as `Attention` does."""
         weights = torch.matmul(_on_grid(query), keys.transpose(2, 3)).mul_(scale)
         if is_causal:
             length = weights.shape[2]

@@ -13,7 +13,7 @@ from transformers import MarianMTModel
 
 from iada.config.decode import DecodeConfig
 from iada.data.subwords import SpecialIds
-from iada.decoding.attention import FixedPointAttention, FloatAttention
+from iada.decoding.attention import Attention, FixedPointAttention
 from iada.decoding.beams import BeamSearch, Candidate
 from iada.decoding.candidates import Rules, top_tokens
 from iada.decoding.marian import MarianSearchModel, Memory
@@ -48,7 +48,7 @@ class PrefillEngine:
         if config.precision == "int8":
             self.model = MarianSearchModel(with_int8_layers(model), FixedPointAttention())
         else:
-            self.model = MarianSearchModel(model, FloatAttention())
+            self.model = MarianSearchModel(model, Attention())
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
 
     @staticmethod

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from iada.decoding.attention import FixedPointAttention, FloatAttention
+from iada.decoding.attention import Attention, FixedPointAttention
 
 
 def states(seed: int, slots: int, size: int = 64) -> tuple[Tensor, Tensor, Tensor]:
@@ -21,7 +21,7 @@ def states(seed: int, slots: int, size: int = 64) -> tuple[Tensor, Tensor, Tenso
 
 
 def attended(
-    attention: FloatAttention | FixedPointAttention,
+    attention: Attention,
     query: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -45,7 +45,7 @@ def test_it_is_near_attention_in_floats(size: int) -> None:
     query, keys, values = states(1, 150, size)
     query = query / 4
     sees = torch.rand(2, 1, 5, 150, generator=torch.Generator().manual_seed(2)) > 0.3
-    exact = attended(FloatAttention(), query, keys, values, sees)
+    exact = attended(Attention(), query, keys, values, sees)
     rounded = attended(FixedPointAttention(), query, keys, values, sees)
     assert (rounded - exact).norm() < 0.015 * exact.norm()
 
@@ -83,8 +83,8 @@ def test_order_and_padding_change_no_bit(seed: int, slots: int, padding: int) ->
 def test_in_floats_order_does_change_bits() -> None:
     """Or else there would be nothing to mend."""
     query, keys, values = states(5, 150)
-    backwards = attended(FloatAttention(), query, keys.flip(2), values.flip(2))
-    assert not torch.equal(attended(FloatAttention(), query, keys, values), backwards)
+    backwards = attended(Attention(), query, keys.flip(2), values.flip(2))
+    assert not torch.equal(attended(Attention(), query, keys, values), backwards)
 
 
 @pytest.mark.parametrize("factor", [1e-20, 1.0, 1e20])
