@@ -27,6 +27,10 @@ class DecodeConfig:
     """What searches; `auto` takes the fastest that applies."""
     precision: Literal["float32", "int8"] = "float32"
     """Numbers of the linear layers: as trained, or rounded to 8 bits, which is faster on CPUs."""
+    exact_batches: bool = True
+    """For `ctranslate2` in int8, whose rounding errors depend on the batch: search for one sentence
+    at a time, so that translations do not depend on their neighbours. Off, it takes batches, which
+    is faster. All else is independent of the batch in any case."""
     exported: Path | None = None
     """Folder that `iada export` wrote, for the engine `ctranslate2`; by default
     `exported/<precision>` in the run folder."""

@@ -9,6 +9,10 @@ the lowest limit of its requests, and those whose search went up to it are asked
 own. Such a search shows: all beams that are open are cut there and count as hypotheses, and
 since fewer than asked for had ended, one of them is among those that are returned. With a limit
 above its own a request would not show whether it went beyond.
+
+In int8 what a call pads changes rounding errors of attention, which the rounding to integers blows
+up until other words are chosen. So, unless told otherwise, each request is a batch of its own there,
+and threads work on different requests instead of one.
 """
 
 from collections import defaultdict
@@ -43,11 +47,14 @@ class CTranslate2Engine:
         self.config = config
         self.pieces = subwords.pieces(range(len(subwords)))
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
+        self.one_by_one = config.precision == "int8" and config.exact_batches
+        threads = torch.get_num_threads()
         self.translator = ctranslate2.Translator(
             str(folder),
             device="cuda" if torch.cuda.is_available() else "cpu",
             compute_type=config.precision,
-            intra_threads=torch.get_num_threads(),
+            inter_threads=threads if self.one_by_one else 1,
+            intra_threads=1 if self.one_by_one else threads,
         )
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
@@ -88,6 +95,7 @@ class CTranslate2Engine:
             [[self.pieces[i] for i in request.source] for request in chosen],
             # The first token, `<s>`, is the decoder's start and no part of the prefix.
             [[self.pieces[i] for i in request.prefix[1:]] for request in chosen],
+            max_batch_size=int(self.one_by_one),  # 0 means all in one.
             beam_size=self.config.beam,
             num_hypotheses=self.config.beam,
             length_penalty=self.config.length_penalty,

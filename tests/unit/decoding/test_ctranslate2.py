@@ -147,6 +147,25 @@ def test_a_call_has_no_limit_far_below_those_of_its_requests(
     assert calls == [(2, 50), (2, 100), (1, 126)]
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_batch_changes_nothing_in_int8_unless_it_may(
+    translator: DocumentTranslator, requests: list[Request], tmp_path: Path, exact: bool
+) -> None:
+    folder = export_model(
+        translator.model,
+        translator.subwords,
+        tmp_path / "int8",
+        quantization="int8",
+        fingerprint="x",
+    )
+    config = DecodeConfig(beam=5, precision="int8", exact_batches=exact)
+    engine = CTranslate2Engine(folder, translator.subwords, config)
+    together = engine.search(requests)
+    alone = [engine.search([request])[0] for request in requests]
+    # Scores show what changes words only in a few of a thousand sentences.
+    assert (together == alone) == exact
+
+
 def test_separators_are_said_only_where_they_are_allowed(
     translator: DocumentTranslator, tmp_path: Path
 ) -> None:
