@@ -24,8 +24,9 @@ def choose_engine(
 ) -> Engine:
     """Return an engine for a model.
 
-    `auto` takes CTranslate2 where a fresh export is there and no target prefix is read, our own
-    search for stock models otherwise, and Hugging Face for everything else.
+    `auto` takes CTranslate2 where a fresh export is there, no target prefix is read and sentences
+    may share a call; our own search for stock models otherwise, and Hugging Face for everything
+    else.
 
     Args:
         model: a Hugging Face encoder-decoder.
@@ -43,8 +44,9 @@ def choose_engine(
                 and decode.target_context != "none"
                 and decode.unit == "sentence"
             )
-            is_fresh = not has_prefix and _is_fresh(exported, model)
-            name = "ctranslate2" if is_fresh else "prefill"
+            in_batches = decode.precision == "float32" or not decode.exact_batches
+            is_fastest = not has_prefix and in_batches and _is_fresh(exported, model)
+            name = "ctranslate2" if is_fastest else "prefill"
     if name == "ctranslate2":
         return _ctranslate2(model, subwords, decode, exported)
     if name == "prefill":

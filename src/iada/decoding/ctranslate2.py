@@ -11,7 +11,7 @@ since fewer than asked for had ended, one of them is among those that are return
 above its own a request would not show whether it went beyond.
 
 In int8 what a call pads changes rounding errors of attention, which the rounding to integers blows
-up until other words are chosen. So, unless told otherwise, each request is a batch of its own there,
+up until other words are chosen. So each request is a batch of its own there, unless told otherwise,
 and threads work on different requests instead of one.
 """
 

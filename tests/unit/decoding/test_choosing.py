@@ -56,6 +56,8 @@ def chosen(
         (DecodeConfig(target_context="gold"), 3, True, "prefill"),
         (DecodeConfig(unit="window"), 3, True, "ctranslate2"),
         (DecodeConfig(precision="int8"), 3, True, "prefill"),
+        (DecodeConfig(precision="int8"), 0, True, "prefill"),
+        (DecodeConfig(precision="int8", exact_batches=False), 0, True, "ctranslate2"),
         (DecodeConfig(engine="huggingface"), 0, True, "huggingface"),
         (DecodeConfig(engine="prefill"), 0, True, "prefill"),
         (DecodeConfig(engine="ctranslate2"), 3, True, "ctranslate2"),
