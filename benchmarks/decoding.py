@@ -113,7 +113,7 @@ def main(options: Options) -> None:
         rates[count] = measure(sides, options.repetitions)
         print(row(count, rates[count]), flush=True)
         naive = rates[count].pop("naive", naive)
-    report = {
+    report: dict[str, Any] = {
         "corpus": options.corpus.name,
         "model": "random weights" if subject.is_random else str(options.model),
         "forced_lengths": subject.is_random,
@@ -136,7 +136,7 @@ def main(options: Options) -> None:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     plot(rates, naive, options.output.with_suffix(".svg"))
-    for name, value in report["ratios"].items():  # type: ignore[attr-defined]
+    for name, value in report["ratios"].items():
         print(f"{name}: {value:.2f}")
 
 
@@ -157,7 +157,7 @@ def load_subject(options: Options) -> Subject:
     subwords = Subwords.load(encoding)
     torch.manual_seed(1)
     model = build_model(ModelConfig(), vocabulary_size=len(subwords), special=subwords.special)
-    return Subject(model.eval(), subwords, WindowConfig(context=CONTEXT), is_random=True)
+    return Subject(model.train(False), subwords, WindowConfig(context=CONTEXT), is_random=True)
 
 
 def head(path: Path) -> Iterator[str]:

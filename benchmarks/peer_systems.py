@@ -28,7 +28,7 @@ def main(request: dict[str, Any]) -> None:
     optimizer = torch.optim.Adam(parameters, lr=1e-4)
 
     def step() -> None:
-        loss().backward()
+        loss().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
 
@@ -86,7 +86,7 @@ def sockeye(shape: Shape) -> Built:
 
     def loss() -> Tensor:
         output = model(source, lengths, target, lengths[:, 0])
-        value, _ = criterion(output, {constants.TARGET_LABEL_NAME: labels})
+        value: Tensor = criterion(output, {constants.TARGET_LABEL_NAME: labels})[0]
         return value
 
     return list(model.parameters()), loss
@@ -353,7 +353,7 @@ def _allow_dataclass_defaults() -> None:
             default = default.default
         if dataclasses.is_dataclass(default) and type(default).__hash__ is None:
             # What cannot be hashed is taken for mutable.
-            type(default).__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
+            type(default).__hash__ = object.__hash__  # type: ignore[method-assign]
         return original(cls, name, *rest)
 
     internals._get_field = get_field

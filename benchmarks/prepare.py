@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import tyro
@@ -77,7 +78,7 @@ def main(options: Options) -> None:
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         text = joined_text(options.corpus, work)
-        results = {"iada": [], "sentencepiece": [], "subword-nmt": []}
+        results: dict[str, list[Measurement]] = {"iada": [], "sentencepiece": [], "subword-nmt": []}
         for number in range(options.rounds):
             results["iada"].append(run_ours(options.corpus, work))
             results["sentencepiece"].append(run_sentencepiece(python, text, work))
@@ -206,7 +207,7 @@ def measure(commands: Sequence[Sequence[str]], learned: Path | None = None) -> M
     return Measurement(seconds, peaks[0], peaks[1] if learned is not None else None)
 
 
-def table(report: dict) -> str:
+def table(report: dict[str, Any]) -> str:
     lines = [f"{'tool':<16}{'seconds':>10}{'pairs/s':>10}{'peak MB':>10}"]
     for name, row in report["tools"].items():
         lines.append(

@@ -14,10 +14,10 @@ import json
 import random
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 from sacrebleu.metrics.bleu import BLEU
@@ -151,11 +151,14 @@ def equal_systems(pairs: int) -> dict[str, float]:
 
 def peer_test(references: list[str], systems: list[list[str]], resamples: int) -> list[list[float]]:
     """Return the p-values of sacreBLEU for each metric and system."""
-    named = [(str(number), texts) for number, texts in enumerate(systems)]
+    named: list[tuple[str, Sequence[str]]] = [
+        (str(number), texts) for number, texts in enumerate(systems)
+    ]
     metrics = {"BLEU": BLEU(), "chrF2": CHRF()}
     test = PairedTest(named, metrics, [references], test_type="bs", n_samples=resamples)
     _, scores = test()
-    return [[row.p_value for row in scores[name][1:]] for name in metrics]
+    rows: dict[str, Any] = scores
+    return [[row.p_value for row in rows[name][1:]] for name in metrics]
 
 
 if __name__ == "__main__":
