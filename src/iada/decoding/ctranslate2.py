@@ -48,13 +48,15 @@ class CTranslate2Engine:
         self.pieces = subwords.pieces(range(len(subwords)))
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
         self.one_by_one = config.precision == "int8" and config.exact_batches
+        device = "cuda" if torch.cuda.is_available() else "cpu"
         threads = torch.get_num_threads()
+        side_by_side = threads if self.one_by_one and device == "cpu" else 1
         self.translator = ctranslate2.Translator(
             str(folder),
-            device="cuda" if torch.cuda.is_available() else "cpu",
+            device=device,
             compute_type=config.precision,
-            inter_threads=threads if self.one_by_one else 1,
-            intra_threads=1 if self.one_by_one else threads,
+            inter_threads=side_by_side,
+            intra_threads=threads // side_by_side,
         )
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:

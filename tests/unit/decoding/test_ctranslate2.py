@@ -147,23 +147,47 @@ def test_a_call_has_no_limit_far_below_those_of_its_requests(
     assert calls == [(2, 50), (2, 100), (1, 126)]
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_a_batch_changes_nothing_in_int8_unless_it_may(
-    translator: DocumentTranslator, requests: list[Request], tmp_path: Path, exact: bool
-) -> None:
-    folder = export_model(
-        translator.model,
-        translator.subwords,
-        tmp_path / "int8",
-        quantization="int8",
-        fingerprint="x",
+@pytest.fixture(scope="module")
+def in_int8(translator: DocumentTranslator, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported") / "int8"
+    return export_model(
+        translator.model, translator.subwords, folder, quantization="int8", fingerprint="x"
     )
-    config = DecodeConfig(beam=5, precision="int8", exact_batches=exact)
-    engine = CTranslate2Engine(folder, translator.subwords, config)
+
+
+def test_a_batch_changes_nothing_in_int8(
+    translator: DocumentTranslator, in_int8: Path, requests: list[Request]
+) -> None:
+    config = DecodeConfig(beam=5, precision="int8")
+    engine = CTranslate2Engine(in_int8, translator.subwords, config)
     together = engine.search(requests)
-    alone = [engine.search([request])[0] for request in requests]
     # Scores show what changes words only in a few of a thousand sentences.
-    assert (together == alone) == exact
+    assert together == [engine.search([request])[0] for request in requests]
+
+
+@pytest.mark.parametrize(
+    ("precision", "exact", "size"), [("int8", True, 1), ("int8", False, 0), ("float32", True, 0)]
+)
+def test_only_int8_is_searched_one_by_one(
+    translator: DocumentTranslator,
+    exported: Path,
+    in_int8: Path,
+    precision: Any,
+    exact: bool,
+    size: int,
+) -> None:
+    config = DecodeConfig(beam=1, precision=precision, exact_batches=exact)
+    folder = in_int8 if precision == "int8" else exported
+    engine = CTranslate2Engine(folder, translator.subwords, config)
+    sizes = []
+
+    def search(sources: list[list[str]], *_: Any, **settings: Any) -> list[SimpleNamespace]:
+        sizes.append(settings["max_batch_size"])
+        return [SimpleNamespace(hypotheses=[[]], scores=[-0.1]) for _ in sources]
+
+    engine.translator = SimpleNamespace(translate_batch=search)
+    engine.search([Request((300, 2), (1,), 9)])
+    assert sizes == [size]
 
 
 def test_separators_are_said_only_where_they_are_allowed(
