@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from iada.config.experiment import MINI, MINI_UPDATES, ExperimentConfig
+from iada.config.experiment import MINI, ExperimentConfig
 from iada.config.files import from_mapping, load_run_config, read_yaml, to_mapping
 from iada.config.methods import Method
 from iada.config.mini import mini_run
@@ -38,8 +38,7 @@ class Base:
         """Return the run of a method, with its output and seed still open."""
         name = cast(Method, method)
         if self.mini_corpus is not None:
-            updates = self.updates or MINI_UPDATES
-            return mini_run(name, corpus=self.mini_corpus, output=self.root, updates=updates)
+            return mini_run(name, corpus=self.mini_corpus, output=self.root, updates=self.updates)
         assert self.origin is not None
         if self.origin.is_dir():
             config = _prepared_run(self.origin, name)

@@ -48,6 +48,11 @@ class DecodeConfig:
     """Number of translations of each sentence; more than 1 are written to
     `<output>.nbest.jsonl` with their scores."""
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether CTranslate2 must search for one sentence at a time."""
+        return self.precision == "int8" and self.exact_batches
+
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)
         require(self.max_tokens >= 1, "decode.max_tokens", "at least 1", self.max_tokens)

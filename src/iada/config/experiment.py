@@ -28,8 +28,6 @@ MINI = "mini"
 PAPER_SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MINI_SHARES = (0.2, 0.5, 1.0)
 """Fewer: every share costs a run of each system, and the mini corpus is a demonstration."""
-MINI_UPDATES = 1000
-"""Of each run on the mini corpus, so that all experiments with one seed fit in 90 minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ def mini_run(
         label_smoothing=0.0,
         max_tokens=1024,
         accumulation=1,
-        max_updates=1000,
+        max_updates=1000,  # All experiments with one seed are to fit in 90 minutes.
         validate_every=200,
         patience=0,
         keep_checkpoints=1,

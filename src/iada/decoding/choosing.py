@@ -44,8 +44,8 @@ def choose_engine(
                 and decode.target_context != "none"
                 and decode.unit == "sentence"
             )
-            in_batches = decode.precision == "float32" or not decode.exact_batches
-            is_fastest = not has_prefix and in_batches and _is_fresh(exported, model)
+            may_be_fastest = not has_prefix and not decode.one_by_one
+            is_fastest = may_be_fastest and _is_fresh(exported, model)
             name = "ctranslate2" if is_fastest else "prefill"
     if name == "ctranslate2":
         return _ctranslate2(model, subwords, decode, exported)

@@ -47,10 +47,9 @@ class CTranslate2Engine:
         self.config = config
         self.pieces = subwords.pieces(range(len(subwords)))
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
-        self.one_by_one = config.precision == "int8" and config.exact_batches
         device = "cuda" if torch.cuda.is_available() else "cpu"
         threads = torch.get_num_threads()
-        side_by_side = threads if self.one_by_one and device == "cpu" else 1
+        side_by_side = threads if config.one_by_one and device == "cpu" else 1
         self.translator = ctranslate2.Translator(
             str(folder),
             device=device,
@@ -97,7 +96,7 @@ class CTranslate2Engine:
             [[self.pieces[i] for i in request.source] for request in chosen],
             # The first token, `<s>`, is the decoder's start and no part of the prefix.
             [[self.pieces[i] for i in request.prefix[1:]] for request in chosen],
-            max_batch_size=int(self.one_by_one),  # 0 means all in one.
+            max_batch_size=int(self.config.one_by_one),  # 0 means all in one.
             beam_size=self.config.beam,
             num_hypotheses=self.config.beam,
             length_penalty=self.config.length_penalty,
