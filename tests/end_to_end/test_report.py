@@ -64,6 +64,7 @@ def test_an_experiment_is_reported_from_its_runs(
     assert ">26.2</td>" in html
     assert "Runs of no experiment" not in html
     assert html.count('class="window"') == 4
+    assert f"Importance as the run {root.as_posix()}/runs/gnorm/seed-1 measures it" in html
     assert ">Training</h2>" in html
 
 

@@ -1,5 +1,6 @@
 """`iada report`: one page of everything that runs and experiments have found."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,4 +90,6 @@ def _heat_map(command: ReportCommand, material: "Material") -> "tuple[list[Windo
         if command.heat_map is not None:
             raise
         return [], f"No heat map of {folder.as_posix()}: {problem}"
-    return views, f"Importance as the run {folder.as_posix()} measures it, on test sentences."
+    # Results name their runs relative to their own folder.
+    place = Path(os.path.normpath(folder)).as_posix()
+    return views, f"Importance as the run {place} measures it, on test sentences."

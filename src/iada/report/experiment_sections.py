@@ -6,6 +6,7 @@ from pathlib import Path
 
 from iada.analysis.results import Results
 from iada.report import paper
+from iada.report.drawing import Drawing
 from iada.report.experiment_figures import (
     class_figure,
     distance_figure,
@@ -26,8 +27,6 @@ from iada.report.metrics import METRICS
 from iada.report.result_tables import group_table, result_table, unmatched_table
 from iada.report.sections import Block, FigureBlock, Heading, Paragraph, Section, TableBlock
 from iada.report.verdict import Answer, answers, comparison_table, sweep_answer
-
-WHISKERS = "Whiskers show one standard deviation over seeds."
 
 
 @dataclass(frozen=True)
@@ -123,11 +122,11 @@ def _pronouns(found: Found) -> list[Block]:
     )
     caption = (
         "Pronoun accuracy by the correct pronoun. A system that always writes the most frequent "
-        f"one is right there and wrong elsewhere. {WHISKERS}"
+        "one is right there and wrong elsewhere."
     )
     figure = class_figure(found.results, PRONOUNS, name=found.name("figure"))
     title = f"Pronoun accuracy by class ({found.label})"
-    return [TableBlock(found.name(), title, table), FigureBlock(figure, caption)]
+    return [TableBlock(found.name(), title, table), _seeded(figure, caption, found)]
 
 
 def _distance(found: Found) -> list[Block]:
@@ -138,7 +137,7 @@ def _distance(found: Found) -> list[Block]:
     caption = (
         "Pronoun accuracy above the baseline's, by the number of sentences between the pronoun and "
         "its antecedent. Where it lies outside the window, no system can see it: gains there are "
-        f"not made by context. {WHISKERS}"
+        "not made by context."
     )
     title = f"Pronoun accuracy by distance of the antecedent ({found.label})"
     blocks: list[Block] = [TableBlock(found.name(), title, accuracies)]
@@ -147,8 +146,15 @@ def _distance(found: Found) -> list[Block]:
         figure = distance_figure(found.results, DISTANCES, name=found.name("figure"))
         title = f"Gain by distance ({found.label})"
         table = TableBlock(found.name("gains"), title, gains)
-        blocks = [table, FigureBlock(figure, caption), *blocks]
+        blocks = [table, _seeded(figure, caption, found), *blocks]
     return blocks
+
+
+def _seeded(drawing: Drawing, caption: str, found: Found) -> FigureBlock:
+    """Caption a figure of means over seeds; one seed has no whiskers to explain."""
+    if len(found.results.seeds) > 1:
+        caption += " Whiskers show one standard deviation over seeds."
+    return FigureBlock(drawing, caption)
 
 
 def _not_measured(found: Found) -> list[Block]:
@@ -163,8 +169,8 @@ def _low_resource(found: Found) -> list[Block]:
         blocks.append(TableBlock(found.name(key), caption, share_table(found.results, key)))
     if any(gains_by_share(found.results, METRICS[key]) for key in keys):
         figure = share_figure(found.results, keys, name=found.name("figure"))
-        caption = f"Score above the baseline's on the same share of the documents. {WHISKERS}"
-        blocks.insert(0, FigureBlock(figure, caption))
+        caption = "Score above the baseline's on the same share of the documents."
+        blocks.insert(0, _seeded(figure, caption, found))
     return blocks
 
 
@@ -175,8 +181,8 @@ def _noisy_context(found: Found) -> list[Block]:
 
 def _pos(found: Found) -> list[Block]:
     figure = tag_figure(found.results, name=found.name("figure"))
-    caption = f"Parts of speech among the perturbed tokens. {WHISKERS}"
-    blocks: list[Block] = [FigureBlock(figure, caption)]
+    caption = "Parts of speech among the perturbed tokens."
+    blocks: list[Block] = [_seeded(figure, caption, found)]
     for part, words in (("context", "in the context"), ("current", "in the current sentence")):
         title = f"Perturbed tokens {words} ({found.label})"
         blocks.append(TableBlock(found.name(part), title, tag_table(found.results, part)))
@@ -202,11 +208,11 @@ def _alpha_sweep(found: Found) -> list[Block]:
     figure = sweep_figure(found.results, name=found.name("figure"))
     caption = (
         "Scores by α, which sets how far importance tilts the probabilities of replacement; the "
-        f"steps are not to scale. At α = 0 all tokens are alike; the paper uses 0.1. {WHISKERS}"
+        "steps are not to scale. At α = 0 all tokens are alike; the paper uses 0.1."
     )
     blocks: list[Block] = [] if answer is None else [Paragraph(answer)]
     if figure is not None:
-        blocks.append(FigureBlock(figure, caption))
+        blocks.append(_seeded(figure, caption, found))
     return [*blocks, *_with_paper(None)(found)]
 
 

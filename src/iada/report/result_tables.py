@@ -131,9 +131,11 @@ def paper_notes(paper: PaperTable | None) -> tuple[str, ...]:
 
 def base_notes(results: Results) -> tuple[str, ...]:
     """Say on what data and with what model ours were measured."""
+    base = dict(results.base)
+    signatures = base.pop("signatures", {})
     parts = [f"data {results.data}", f"seeds {', '.join(map(str, results.seeds))}"]
-    parts += [f"{key.replace('_', ' ')} {text}" for key, text in _flat(results.base)]
-    notes = [f"Ours: {'; '.join(parts)}."]
+    parts += [f"{key.replace('_', ' ')} {text}" for key, text in _flat(base)]
+    notes = [f"Ours: {'; '.join(parts)}.", *_signature_notes(signatures)]
     if len(results.seeds) > 1:
         notes.append(DEVIATION)
     if results.missing:
@@ -147,9 +149,21 @@ def _flat(base: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             flat += _flat(value, f"{prefix}{key} ")
         elif value is not None:
-            text = f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+            text = f"{value:,}" if isinstance(value, int) else str(value)
             flat.append((f"{prefix}{key}", text))
     return flat
+
+
+def _signature_notes(signatures: Mapping[str, str]) -> list[str]:
+    """Name each signature once, after the metrics that have it."""
+    labels = {key: metric.label for key, metric in METRICS.items()} | {"contrastive": "pronouns"}
+    metrics: dict[str, list[str]] = {}
+    for key, signature in signatures.items():
+        metrics.setdefault(signature, []).append(labels.get(key, key))
+    if not metrics:
+        return []
+    parts = (f"{', '.join(names)}: {signature}" for signature, names in metrics.items())
+    return [f"Signatures: {'; '.join(parts)}."]
 
 
 def _metric_cell(results: Results, row: Row, metric: Metric) -> Cell:

@@ -83,6 +83,31 @@ def test_two_corpora_are_parted(experiment_folder: Path, every_result: list[Resu
     assert "Paper, TED: s-BLEU" in html
 
 
+def test_whiskers_are_explained_where_there_are_any(
+    experiment_folder: Path, every_result: list[Results]
+) -> None:
+    (results,) = (found for found in every_result if found.experiment == "low_resource")
+    rows = tuple(
+        replace(
+            row,
+            metrics={key: values[:1] for key, values in row.metrics.items()},
+            runs=row.runs[:1],
+            significance={},
+        )
+        for row in results.rows
+    )
+    folder = experiment_folder / "mini" / "low_resource"
+
+    def caption() -> str:
+        blocks = [b for section in report_sections(find_material([folder])) for b in section.blocks]
+        (figure,) = (block for block in blocks if isinstance(block, FigureBlock))
+        return figure.caption
+
+    assert "Whiskers" in caption()
+    write_results(folder / "results.json", replace(results, rows=rows, seeds=(1,)))
+    assert "Whiskers" not in caption()
+
+
 @pytest.mark.parametrize("name", ["pronouns", "distance"])
 def test_a_breakdown_without_a_contrastive_set_is_one_line(
     experiment_folder: Path, every_result: list[Results], name: str

@@ -41,9 +41,20 @@ def test_ours_and_the_papers_stand_side_by_side(new_row: NewRow, new_results: Ne
     assert row_texts(table, 1) == ["R-Drop", "3", *ours, "–", "–", "–"]
     assert [column.published for column in table.columns] == [False] * 7 + [True] * 3
     notes = " ".join(table.notes)
-    assert "data mini; seeds 1, 2, 3; parameters 412 000; updates 1 000" in notes
+    assert "data mini; seeds 1, 2, 3; parameters 412,000; updates 1,000" in notes
     assert "Table 2 of the paper: News English-German" in notes
     assert "not measured here" in notes
+
+
+def test_a_signature_is_named_once_after_its_metrics(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    results = new_results("main", new_row("Doc2Doc", DOC2DOC))
+    signatures = {"s_bleu": "tok:13a", "d_bleu": "tok:13a", "chrf": "nc:6", "contrastive": "sum"}
+    signed = replace(results, base={"updates": 1000, "signatures": signatures})
+    notes = result_table(signed).notes
+    assert "Signatures: s-BLEU, d-BLEU: tok:13a; chrF: nc:6; pronouns: sum." in notes
+    assert not any(note.startswith("Signatures") for note in result_table(results).notes)
 
 
 @pytest.mark.parametrize(
