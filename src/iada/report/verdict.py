@@ -105,6 +105,12 @@ def sweep_answer(results: Results, key: str) -> str | None:
     best = max(rows.values(), key=lambda row: sign * sum(row.metrics[key]))
     found = contrast(best, uniform, metric)
     assert found is not None
+    if sign * found.mean <= 0:
+        return (
+            f"Sweep of α: in {metric.label} no value above 0 does better than α = 0, which is "
+            f"uniform replacement. The nearest is α = {best.value:g}, {found.text} from it"
+            f"{_judged(found)}."
+        )
     return (
         f"Sweep of α: {metric.label} is best at α = {best.value:g}, {found.text} from α = 0, "
         f"which is uniform replacement{_judged(found)}. It is the best of {len(rows)} values, "

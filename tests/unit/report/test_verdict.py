@@ -108,3 +108,15 @@ def test_a_sweep_is_compared_with_its_zero(new_row: NewRow, new_results: NewResu
     assert answer is not None
     assert "best at α = 1, −0.200" in answer
     assert sweep_answer(new_results("alpha_sweep", *rows[1:]), "s_bleu") is None
+
+
+def test_a_sweep_without_gain_says_so(new_row: NewRow, new_results: NewResults) -> None:
+    rows = [
+        new_row(f"α = {alpha:g}", GNORM | {"augment.alpha": alpha}, bleu, value=alpha)
+        for alpha, bleu in ((0.0, (22.0, 23.0)), (0.1, (21.5, 22.7)), (1.0, (20.0, 21.0)))
+    ]
+    assert sweep_answer(new_results("alpha_sweep", *rows), "s_bleu") == (
+        "Sweep of α: in s-BLEU no value above 0 does better than α = 0, which is uniform "
+        "replacement. The nearest is α = 0.1, −0.40 ± 0.14 (−1.67 to +0.87) from it: no more than "
+        "chance."
+    )

@@ -1,0 +1,72 @@
+"""The pages of results show what the recorded results say, as the report writes it today."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from iada.report.experiment_sections import EXPERIMENTS
+from iada.report.files import markdown_report
+from iada.report.material import find_material
+from iada.report.metrics import METRICS
+from iada.report.overview import report_sections
+from iada.report.tables import spread_cell
+
+RECORDED = Path(__file__).parents[3] / "docs" / "results"
+CORPORA = ("mini", "bcontrast")
+
+
+def read_page(corpus: str) -> str:
+    return (RECORDED / corpus / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_tables_and_answers_are_those_of_the_recorded_results(corpus: str) -> None:
+    page = read_page(corpus)
+    written = markdown_report(report_sections(find_material([RECORDED / corpus])), title="")
+    # Rows of tables, and what is said in bold: captions and answers.
+    expected = [line for line in written.splitlines() if line.startswith(("|", "**"))]
+    assert len(expected) > 10
+    assert [line for line in expected if line not in page] == [], (
+        f"`iada report docs/results/{corpus}` writes other tables than the page in that folder"
+    )
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_every_figure_is_there(corpus: str) -> None:
+    links = re.findall(r"\]\(([^)]*)\)", read_page(corpus))
+    assert links
+    assert [link for link in links if not (RECORDED / corpus / link).is_file()] == []
+
+
+@pytest.mark.parametrize(("page", "least"), [("README.md", 6), ("docs/results.md", 14)])
+def test_tables_written_by_hand_have_the_recorded_means(page: str, least: int) -> None:
+    lines = (RECORDED.parents[1] / page).read_text(encoding="utf-8").splitlines()
+    found = find_material([RECORDED / "mini"]).experiments
+    rows = {
+        row.label: row
+        for item in found
+        if len(item.results.seeds) == 3
+        for row in item.results.rows
+    }
+    # "| Doc2Doc | 91.61 ± 0.36 | ..."; single runs have no spread and are not meant.
+    shown = [line for line in lines if line.startswith("| ") and "±" in line]
+    assert len(shown) >= least
+    for line in shown:
+        label, *cells = (cell.strip(" †") for cell in line.strip("|").split("|"))
+        metrics = rows[label.removesuffix(", the control")].metrics
+        keys = ("s_bleu", "d_bleu", "pronouns_needing_context", "dev_nll")
+        texts = [
+            spread_cell(METRICS[key].spread(metrics[key]), 3, digits=METRICS[key].digits).text
+            for key in keys
+        ]
+        assert cells == texts, label
+
+
+def test_the_embedded_corpus_has_every_experiment_and_three_seeds_where_it_counts() -> None:
+    found = {
+        item.results.experiment: item.results
+        for item in find_material([RECORDED / "mini"]).experiments
+    }
+    assert set(found) == set(EXPERIMENTS)
+    assert min(len(found[name].seeds) for name in ("main", "controls")) >= 3
