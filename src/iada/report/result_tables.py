@@ -1,7 +1,6 @@
 """Tables of an experiment: ours with spread, seeds and marks, the paper's in columns of its own."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from iada.analysis.results import Results, Row
 from iada.report.metrics import METRICS, Metric
@@ -131,11 +130,16 @@ def paper_notes(paper: PaperTable | None) -> tuple[str, ...]:
 
 def base_notes(results: Results) -> tuple[str, ...]:
     """Say on what data and with what model ours were measured."""
-    base = dict(results.base)
+    base = {key: value for key, value in results.base.items() if value is not None}
     signatures = base.pop("signatures", {})
     parts = [f"data {results.data}", f"seeds {', '.join(map(str, results.seeds))}"]
-    parts += [f"{key.replace('_', ' ')} {text}" for key, text in _flat(base)]
-    notes = [f"Ours: {'; '.join(parts)}.", *_signature_notes(signatures)]
+    for key, value in base.items():
+        text = f"{value:,}" if isinstance(value, int) else str(value)
+        parts.append(f"{key.replace('_', ' ')} {text}")
+    notes = [f"Ours: {'; '.join(parts)}."]
+    if signatures:
+        named = _by_signature((_label(key), found) for key, found in signatures.items())
+        notes.append(f"Signatures: {named}.")
     if len(results.seeds) > 1:
         notes.append(DEVIATION)
     if results.missing:
@@ -143,27 +147,18 @@ def base_notes(results: Results) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _flat(base: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    flat: list[tuple[str, str]] = []
-    for key, value in base.items():
-        if isinstance(value, Mapping):
-            flat += _flat(value, f"{prefix}{key} ")
-        elif value is not None:
-            text = f"{value:,}" if isinstance(value, int) else str(value)
-            flat.append((f"{prefix}{key}", text))
-    return flat
+def _label(key: str) -> str:
+    if key == "contrastive":  # One signature for all accuracies.
+        return "pronouns"
+    return METRICS[key].label if key in METRICS else key
 
 
-def _signature_notes(signatures: Mapping[str, str]) -> list[str]:
-    """Name each signature once, after the metrics that have it."""
-    labels = {key: metric.label for key, metric in METRICS.items()} | {"contrastive": "pronouns"}
+def _by_signature(found: Iterable[tuple[str, str]]) -> str:
+    """Name each signature once, after the metrics that have it, given as pairs of both."""
     metrics: dict[str, list[str]] = {}
-    for key, signature in signatures.items():
-        metrics.setdefault(signature, []).append(labels.get(key, key))
-    if not metrics:
-        return []
-    parts = (f"{', '.join(names)}: {signature}" for signature, names in metrics.items())
-    return [f"Signatures: {'; '.join(parts)}."]
+    for name, signature in dict.fromkeys(found):
+        metrics.setdefault(signature, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {signature}" for signature, names in metrics.items())
 
 
 def _metric_cell(results: Results, row: Row, metric: Metric) -> Cell:
@@ -194,21 +189,16 @@ def significance_mark(results: Results, row: Row, metric: Metric) -> str:
 
 
 def _mark_notes(results: Results) -> tuple[str, ...]:
-    tests: dict[str, list[str]] = {}
-    labels = {row.key: row.label for row in results.rows}
-    against: list[str] = []
-    for row in results.rows:
-        for key, found in row.significance.items():
-            label = METRICS[key].label if key in METRICS else key
-            if label not in tests.setdefault(found.test, []):
-                tests[found.test].append(label)
-            other = labels.get(found.against, found.against)
-            if other not in against:
-                against.append(other)
+    tests = [
+        (_label(key), found.test) for row in results.rows for key, found in row.significance.items()
+    ]
     if not tests:
         return ()
+    labels = {row.key: row.label for row in results.rows}
+    keys = [found.against for row in results.rows for found in row.significance.values()]
+    against = list(dict.fromkeys(labels.get(key, key) for key in keys))
     several = len(results.seeds) > 1
     seeds = " in every seed; 2/3: in two seeds of three" if several else ""
     name = against[0] if len(against) == 1 else "the row that it is tested against"
-    signatures = "; ".join(f"{', '.join(names)}: {test}" for test, names in tests.items())
-    return (f"{BETTER} better, {WORSE} worse than {name} with p ≤ {LEVEL}{seeds}. {signatures}.",)
+    meaning = f"{BETTER} better, {WORSE} worse than {name} with p ≤ {LEVEL}{seeds}."
+    return (f"{meaning} {_by_signature(tests)}.",)
