@@ -26,12 +26,12 @@ from torch.utils.data import DataLoader
 
 from iada.cli.parsing import parse_dataclass
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
-from iada.data.batching import TokenBatchSampler
-from iada.data.collate import Collator
-from iada.data.noise import context_noise
-from iada.data.preparing import Preparation, prepare
-from iada.data.store import TokenStore
-from iada.data.windows import Window, Windows
+from iada.data.prepared.prepare import Preparation, prepare
+from iada.data.prepared.store import TokenStore
+from iada.data.windows.batch import Collator, Window
+from iada.data.windows.conditions import context_noise
+from iada.data.windows.sampler import TokenBatchSampler
+from iada.data.windows.windows import Windows
 
 CONFIGS = {
     "context 3": WindowConfig(),

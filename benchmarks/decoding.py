@@ -38,17 +38,17 @@ from iada.cli.parsing import parse_dataclass
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.model import ModelConfig
-from iada.data.readers import read_parallel
-from iada.data.subwords import Subwords, train_subwords
-from iada.decoding.ctranslate2 import CTranslate2Engine
+from iada.data.formats.readers import read_parallel
+from iada.data.tokens.subwords import Subwords, train_subwords
+from iada.decoding.engines.ctranslate2 import CTranslate2Engine
+from iada.decoding.engines.huggingface import HuggingFaceEngine
+from iada.decoding.engines.interface import Engine, Request, batches
+from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.export import export_model
-from iada.decoding.huggingface import HuggingFaceEngine
-from iada.decoding.prefill import PrefillEngine
-from iada.decoding.progress import OpenDocument, RequestRules
-from iada.decoding.requests import Engine, Request, batches
 from iada.decoding.translator import load_model, max_positions
+from iada.decoding.wavefront import OpenDocument, RequestRules
 from iada.models.build import build_model
-from iada.training.folder import RunFolder
+from iada.runs.folder import RunFolder
 
 CONTEXT = 3
 Precision = Literal["float32", "int8"]

@@ -17,7 +17,7 @@ from ours import objective_and_batch, our_model
 from torch.nn.parallel import DistributedDataParallel
 from workload import Shape
 
-from iada.training.memory import keep_freed_memory
+from iada.runs.environment import keep_freed_memory
 
 
 def main(request: dict[str, Any]) -> None:

@@ -12,16 +12,14 @@ from transformers import MarianMTModel
 from transformers.trainer_pt_utils import LabelSmoother
 from workload import FIRST_ORDINARY_ID, Shape, synthetic_ids, synthetic_labels
 
-from iada.augment.perturbation import Replace
-from iada.config.augment import AugmentConfig
-from iada.config.methods import augmentation
+from iada.config.method import AugmentConfig, augmentation
 from iada.config.model import ModelConfig
-from iada.data.collate import Batch
-from iada.data.roles import Role
-from iada.data.subwords import SpecialIds
+from iada.data.tokens.subwords import SpecialIds
+from iada.data.windows.batch import Batch, Role
+from iada.method.objective import AugmentedObjective
+from iada.method.perturbation import Replace
 from iada.models.build import build_model
-from iada.objective.augmented import AugmentedObjective
-from iada.training.memory import keep_freed_memory
+from iada.runs.environment import keep_freed_memory
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
 SMOOTHING = 0.1

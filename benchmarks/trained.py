@@ -32,17 +32,17 @@ from iada.cli.export import ExportCommand
 from iada.cli.parsing import parse_dataclass
 from iada.config.data import DataConfig
 from iada.config.decode import DecodeConfig
-from iada.data.contrapro import read_contrastive
 from iada.data.documents import Document, ParallelDocument
-from iada.data.readers import read_split
-from iada.data.store import TokenStore
-from iada.data.windows import Windows
+from iada.data.formats.contrapro import read_contrastive
+from iada.data.formats.readers import read_split
+from iada.data.prepared.store import TokenStore
+from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator, default_export
-from iada.evaluation.bleu import sentence_bleu, sentences_of
 from iada.evaluation.contrastive import contrastive_accuracy
-from iada.evaluation.token_scores import token_log_probabilities
+from iada.evaluation.cxmi import token_log_probabilities
+from iada.evaluation.metrics import sentence_bleu, sentences_of
 from iada.models.observation import Observer
-from iada.training.folder import RunFolder
+from iada.runs.folder import RunFolder
 
 Part = Literal["batches", "engines", "precision", "contrast"]
 Precision = Literal["float32", "int8"]

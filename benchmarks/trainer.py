@@ -19,11 +19,10 @@ from training_sides import run_config
 
 from iada.cli.parsing import parse_dataclass
 from iada.config.data import DataConfig
-from iada.config.files import load_run_config
-from iada.config.run import RunConfig
-from iada.data.batching import TokenBatchSampler
-from iada.data.preparing import Preparation, prepare
-from iada.training.corpus import load_corpus
+from iada.config.run import RunConfig, load_run_config
+from iada.data.prepared.prepare import Preparation, prepare
+from iada.data.windows.sampler import TokenBatchSampler
+from iada.runs.corpus import load_corpus
 
 
 @dataclass(frozen=True, kw_only=True)

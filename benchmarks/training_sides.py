@@ -15,14 +15,13 @@ from protocol import serve
 from transformers import TrainerCallback
 
 from iada.config.data import DataConfig
-from iada.config.files import load_run_config
-from iada.config.run import RunConfig
-from iada.data.collate import Batch
+from iada.config.run import RunConfig, load_run_config
+from iada.data.windows.batch import Batch
 from iada.models.build import build_model
-from iada.training.corpus import load_corpus
-from iada.training.folder import RunFolder
-from iada.training.memory import keep_freed_memory
-from iada.training.run import make_trainer
+from iada.runs.corpus import load_corpus
+from iada.runs.environment import keep_freed_memory
+from iada.runs.folder import RunFolder
+from iada.training.train import make_trainer
 from iada.training.trainer import IadaTrainer
 
 

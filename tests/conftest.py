@@ -11,8 +11,8 @@ from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
 from iada.config.train import TrainConfig
 from iada.data.mini import MiniConfig, write_mini_corpus
-from iada.data.subwords import SpecialIds, Subwords, train_subwords
-from iada.training.run import train
+from iada.data.tokens.subwords import SpecialIds, Subwords, train_subwords
+from iada.training.train import train
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
 

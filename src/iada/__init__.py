@@ -7,17 +7,17 @@ The names below are the public interface. Each is imported when it is first used
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iada.augment.importance import importance
-    from iada.augment.perturbation import Drop, Replace, perturb
-    from iada.augment.selection import replacement_probability, standardize
-    from iada.config.augment import AugmentConfig
+    from iada.config.method import AugmentConfig
     from iada.data.documents import Document, ParallelDocument
-    from iada.data.readers import read_documents
-    from iada.data.roles import Role
+    from iada.data.formats.readers import read_documents
+    from iada.data.windows.batch import Role
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.scores import evaluate
-    from iada.objective.agreement import jensen_shannon, symmetric_kl
-    from iada.objective.augmented import AugmentedObjective
+    from iada.method.importance import importance
+    from iada.method.losses import jensen_shannon, symmetric_kl
+    from iada.method.objective import AugmentedObjective
+    from iada.method.perturbation import Drop, Replace, perturb
+    from iada.method.selection import replacement_probability, standardize
     from iada.training.trainer import IadaTrainer
 
 __version__ = "0.1.0"
@@ -44,23 +44,23 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AugmentConfig": "iada.config.augment",
-    "AugmentedObjective": "iada.objective.augmented",
+    "AugmentConfig": "iada.config.method",
+    "AugmentedObjective": "iada.method.objective",
     "Document": "iada.data.documents",
     "DocumentTranslator": "iada.decoding.translator",
-    "Drop": "iada.augment.perturbation",
+    "Drop": "iada.method.perturbation",
     "IadaTrainer": "iada.training.trainer",
     "ParallelDocument": "iada.data.documents",
-    "Replace": "iada.augment.perturbation",
-    "Role": "iada.data.roles",
+    "Replace": "iada.method.perturbation",
+    "Role": "iada.data.windows.batch",
     "evaluate": "iada.evaluation.scores",
-    "importance": "iada.augment.importance",
-    "jensen_shannon": "iada.objective.agreement",
-    "perturb": "iada.augment.perturbation",
-    "read_documents": "iada.data.readers",
-    "replacement_probability": "iada.augment.selection",
-    "standardize": "iada.augment.selection",
-    "symmetric_kl": "iada.objective.agreement",
+    "importance": "iada.method.importance",
+    "jensen_shannon": "iada.method.losses",
+    "perturb": "iada.method.perturbation",
+    "read_documents": "iada.data.formats.readers",
+    "replacement_probability": "iada.method.selection",
+    "standardize": "iada.method.selection",
+    "symmetric_kl": "iada.method.losses",
 }
 
 

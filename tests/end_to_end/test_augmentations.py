@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM
 
 from iada.cli.main import main
-from iada.data.subwords import Subwords
+from iada.data.tokens.subwords import Subwords
 
 SIZES = (
     *("--model.dim", "32", "--model.feed_forward", "64", "--model.heads", "2"),

@@ -6,9 +6,9 @@ import pytest
 
 from iada.cli import demo
 from iada.cli.main import main
-from iada.config.mini import mini_run
+from iada.config.run import mini_run
 from iada.data.mini import MiniConfig
-from iada.evaluation.pipeline import Job
+from iada.experiments.scheduler import Job
 
 TOY = [
     "--corpus.train_documents=12",

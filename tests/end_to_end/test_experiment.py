@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from iada.analysis.base import open_base
-from iada.analysis.collection import collect
-from iada.analysis.experiments import build_experiment
-from iada.analysis.grid import build_grid
-from iada.analysis.results import read_results
 from iada.cli.experiment import parse
 from iada.cli.main import main
-from iada.evaluation.pipeline import attempt
+from iada.experiments.collection import collect
+from iada.experiments.definitions import build_experiment
+from iada.experiments.grid import build_grid, open_base
+from iada.experiments.results import read_results
+from iada.experiments.scheduler import attempt
 from iada.report.runs import load_run
 
 
@@ -99,7 +98,7 @@ def test_one_failed_run_loses_no_other(
 def test_synthetic_data_pass_from_run_to_run(
     tmp_path: Path, command: list[str], mini_corpus: Path
 ) -> None:
-    pytest.importorskip("iada.decoding.synthesis", reason="this version makes no synthetic data")
+    pytest.importorskip("iada.synthesis.translated", reason="this version makes no synthetic data")
     config = parse(["bt_ft", *command])
     base = open_base(config)
     whole = build_experiment("bt_ft", shares=(1.0,), alphas=(0.1,))

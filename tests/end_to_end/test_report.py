@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from iada.analysis.results import Results, Row, write_results
 from iada.cli.main import main
-from iada.config.mini import mini_run
-from iada.evaluation.pipeline import Job
+from iada.config.run import mini_run
+from iada.experiments.results import Results, Row, write_results
+from iada.experiments.scheduler import Job
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,10 @@ from types import FrameType
 import pytest
 
 from iada.config.data import DataConfig
-from iada.data.contrapro import read_contrastive
-from iada.data.findings import Findings
-from iada.data.lines import read_bytes
-from iada.data.readers import iterate_documents, read_split
+from iada.data.formats.contrapro import read_contrastive
+from iada.data.formats.findings import Findings
+from iada.data.formats.lines import read_bytes
+from iada.data.formats.readers import iterate_documents, read_split
 from iada.errors import DataError
 
 # More cases on demand: IADA_FUZZ_CASES=4000 takes minutes.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from iada.config.evaluate import EvaluateConfig
-from iada.evaluation.files import score_files
+from iada.evaluation.score_files import score_files
 
 DIGITS = 12
 METRICS = {"s_bleu": "bleu", "d_bleu": "bleu", "chrf": "chrf", "d_chrf": "chrf"}

@@ -12,18 +12,18 @@ import torch
 from safetensors.torch import save_file
 from transformers import TrainingArguments
 
-from iada.augment.perturbation import Replace
 from iada.config.data import WindowConfig
-from iada.config.methods import augmentation
+from iada.config.method import augmentation
 from iada.config.model import ModelConfig
-from iada.data.batching import TokenBatchSampler
-from iada.data.collate import Collator
 from iada.data.mini import generate_documents
-from iada.data.store import TokenStore
-from iada.data.subwords import train_subwords
-from iada.data.windows import Windows
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.subwords import train_subwords
+from iada.data.windows.batch import Collator
+from iada.data.windows.sampler import TokenBatchSampler
+from iada.data.windows.windows import Windows
+from iada.method.perturbation import Replace
 from iada.models.build import build_model
-from iada.training.processes import process_state
+from iada.runs.environment import process_state
 from iada.training.trainer import IadaTrainer
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from iada.analysis.base import open_base
-from iada.analysis.experiments import build_experiment
-from iada.analysis.grid import build_grid
 from iada.cli.experiment import parse
+from iada.experiments.definitions import build_experiment
+from iada.experiments.grid import build_grid, open_base
 
 KILLS = 2
 

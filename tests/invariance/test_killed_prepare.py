@@ -8,7 +8,7 @@ import pytest
 
 from iada.config.data import DataConfig, SubwordConfig
 from iada.data.mini import MiniConfig, write_mini_corpus
-from iada.data.preparing import Preparation, prepare
+from iada.data.prepared.prepare import Preparation, prepare
 
 KILLS = 20
 VOCABULARY = 700

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from iada.config.files import to_mapping, write_yaml
-from iada.config.mini import mini_run
+from iada.config.base import to_mapping, write_yaml
 from iada.config.model import ModelConfig
+from iada.config.run import mini_run
 from iada.data.mini import MiniConfig, write_mini_corpus
 
 SCRIPT = Path(__file__).parent / "one_update.py"

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from iada.config.files import to_mapping, write_yaml
-from iada.config.methods import Method
-from iada.config.mini import mini_run
+from iada.config.base import to_mapping, write_yaml
+from iada.config.method import Method
 from iada.config.model import ModelConfig
-from iada.config.run import RunConfig
+from iada.config.run import RunConfig, mini_run
 from iada.data.mini import MiniConfig, write_mini_corpus
 from iada.errors import RunError
-from iada.training.folder import RunFolder
-from iada.training.run import train
+from iada.runs.folder import RunFolder
+from iada.training.train import train
 
 SOURCES = Path(__file__).parents[2] / "src"
 

@@ -18,8 +18,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from iada.data.collate import Batch
-from iada.data.roles import Role
+from iada.data.windows.batch import Batch, Role
 
 PAD, BOS, EOS, SEP, MASK = 0, 1, 2, 4, 5
 VOCABULARY = 40

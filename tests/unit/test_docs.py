@@ -13,16 +13,16 @@ import torch
 import yaml
 
 import iada
+from iada.config.base import from_mapping
 from iada.config.data import WindowConfig
-from iada.config.files import from_mapping
-from iada.config.methods import METHOD_NAMES
+from iada.config.method import METHOD_NAMES
 from iada.config.run import RunConfig
 from iada.data.mini import MiniConfig
-from iada.data.roles import Role
-from iada.data.store import Side, TokenStore
-from iada.data.subwords import SPECIAL_TOKENS, SpecialIds
-from iada.data.windows import IGNORED, Windows
-from iada.training.folder import MAY_CHANGE
+from iada.data.prepared.store import Side, TokenStore
+from iada.data.tokens.subwords import SPECIAL_TOKENS, SpecialIds
+from iada.data.windows.batch import IGNORED, Role
+from iada.data.windows.windows import Windows
+from iada.runs.folder import MAY_CHANGE
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
@@ -33,7 +33,7 @@ SECTIONS = {
 }
 # They look like keys.
 FILE_NAMES = {"train.en", "train.de", "model.safetensors"}
-# The lookbehinds leave out paths, modules and pages: `corpus/train.en`, `iada.data.readers`,
+# The lookbehinds leave out paths, modules and pages: `corpus/train.en`, `iada.data.documents`,
 # `synthetic-data.md`. Flags such as `--data.folder` are keys.
 KEY = re.compile(rf"(?<![\w./])(?<!\w-)({'|'.join(SECTIONS)})\.([a-z_][a-z_0-9]*)")
 

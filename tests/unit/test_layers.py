@@ -1,6 +1,7 @@
 """The package reads in one direction: every import points to an earlier part of the method."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +12,19 @@ import iada
 LAYERS = (
     "data",
     "models",
-    "augment",
-    "objective",
+    "method",
+    "runs",
     "training",
     "decoding",
+    "synthesis",
     "evaluation",
     "analysis",
+    "experiments",
     "report",
     "cli",
 )
 # Serve all layers, so they may use none of them.
-FOUNDATIONS = ("atomic", "config", "errors", "precision", "seeding")
+FOUNDATIONS = ("config", "errors", "seeding", "storage")
 # The package itself: public names, imported lazily, and the entry point.
 TOP = ("__init__", "__main__")
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "other"}
@@ -85,3 +88,24 @@ def test_every_module_says_what_it_is_for(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=identify)
 def test_no_module_has_a_name_that_says_nothing(path: Path) -> None:
     assert not VAGUE & {*path.relative_to(PACKAGE).with_suffix("").parts}
+
+
+def test_no_folder_is_too_wide_to_scan() -> None:
+    # The root holds the rooms and `cli` the commands; every other folder is one room.
+    wide = {
+        identify(folder): len(entries)
+        for folder in {path.parent for path in MODULES} - {PACKAGE, PACKAGE / "cli"}
+        if len(entries := [e for e in folder.iterdir() if not e.name.startswith("__")]) > 14
+    }
+    assert not wide
+
+
+def test_a_module_name_is_used_once() -> None:
+    # A command is named after what it does, which is often the name of a module that does it.
+    names = Counter(
+        path.stem
+        for path in MODULES
+        if not path.stem.startswith("__")
+        and path.parent not in (PACKAGE / "cli", PACKAGE / "config")
+    )
+    assert not [name for name, count in names.items() if count > 1]

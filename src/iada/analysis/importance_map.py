@@ -9,16 +9,15 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from iada.augment.measuring import MeasuredStream, measure_batch
-from iada.config.augment import AugmentConfig
 from iada.config.data import WindowConfig
-from iada.data.collate import Collator, to_device
+from iada.config.method import AugmentConfig
 from iada.data.documents import ParallelDocument
-from iada.data.roles import Role
-from iada.data.store import TokenStore
-from iada.data.subwords import Subwords
-from iada.data.windows import Windows
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.subwords import Subwords
+from iada.data.windows.batch import Collator, Role, to_device
+from iada.data.windows.windows import Windows
 from iada.errors import ConfigError
+from iada.method.importance import MeasuredStream, measure_batch
 from iada.models.observation import Observer
 
 

@@ -3,10 +3,13 @@
 Of all source tokens that are perturbed in the context, and of all in current sentences, the share
 of each universal tag. The tilt by importance is small, so the exact expectation, a sum of
 probabilities, stands beside what was drawn. A uniform measure gives the base rates.
+
+Parts of speech of the tokens that a run perturbs, counted once and kept in its folder.
 """
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,22 +19,23 @@ import numpy.typing as npt
 import torch
 
 from iada.analysis.taggers import GoldTagger, HanoverTagger, Tagger
-from iada.augment.measuring import MeasuredStream, measure_windows
-from iada.augment.perturbation import Drop, perturb
-from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig, Split
+from iada.config.method import AugmentConfig
 from iada.data.documents import Document
-from iada.data.readers import read_split
-from iada.data.roles import Role
-from iada.data.spelling import words_of_pieces
-from iada.data.store import TokenStore
-from iada.data.subwords import Subwords
-from iada.data.tagging import untagged
-from iada.data.windows import Windows
+from iada.data.formats.readers import read_split
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.pretokenize import untagged
+from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.words import words_of_pieces
+from iada.data.windows.batch import Role
+from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
+from iada.method.importance import MeasuredStream, measure_windows
+from iada.method.perturbation import Drop, perturb
+from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator
-from iada.training.folder import RunFolder
+from iada.storage import write_json
 
 TAGS = ("NOUN", "PRON", "VERB", "ADJ", "ADV")
 """The tags of the paper's figure."""
@@ -228,3 +232,30 @@ def _percentages(counts: Counts) -> dict[str, float | None]:
         for name, count in zip(NAMES, counts, strict=True)
     }
     return {"total": total, **shares}
+
+
+SHARES_FILE = "parts_of_speech.json"
+"""In the run folder: percentages of the perturbed tokens by place and tag, drawn and exact."""
+
+Shares = dict[str, dict[str, float]]
+"""By `context` and `current`, and then by tag; those of one place sum to 1."""
+
+
+def shares_of_run(run: Path) -> Shares:
+    """Return the expected shares of perturbed tokens; they are kept in the run folder.
+
+    Expected ones, not those of a draw: the tilt by importance is smaller than chance.
+    """
+    file = run / SHARES_FILE
+    if not file.is_file():
+        write_json(file, perturbed_shares(run).to_mapping())
+    found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return {
+        place: {
+            tag: percentage / 100
+            for tag, percentage in found[place]["expected"].items()
+            # A place without any perturbed token has no shares.
+            if tag != "total" and percentage is not None
+        }
+        for place in ("context", "current")
+    }

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from iada.config.data import Boundaries
 from iada.data.documents import Document
-from iada.data.mini.sentences import Token
-from iada.data.readers import documents_of, read_lines, split_documents
+from iada.data.formats.readers import documents_of, read_lines, split_documents
+from iada.data.mini.lexicon import Token
 from iada.errors import ConfigError, DataError
 
 Tagged = list[Token]

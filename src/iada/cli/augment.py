@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 import tyro
 
 from iada.cli.parsing import find_positional, find_value, parse_dataclass
-from iada.config.augment import AugmentConfig
+from iada.config.base import to_mapping
 from iada.config.data import DataConfig, Split
-from iada.config.files import to_mapping
+from iada.config.method import AugmentConfig
 from iada.errors import ConfigError
-from iada.training.folder import RunFolder
+from iada.runs.folder import RunFolder
 
 Kind = Literal["perturb", "back_translate", "forward_translate"]
 
@@ -98,10 +98,9 @@ def run(command: AugmentCommand) -> Path:
 
 
 def _perturb(command: AugmentCommand, run: Path, output: Path) -> Path:
-    from iada.augment.copies import Copier, CopySettings
-    from iada.augment.copy_files import copy_boundaries, write_copies
-    from iada.augment.rendering import Rendering
     from iada.decoding.translator import DocumentTranslator
+    from iada.synthesis.copies import Copier, CopySettings, copy_boundaries, write_copies
+    from iada.synthesis.rendering import Rendering
 
     boundaries = copy_boundaries(command.data, command.split)
     rendering = Rendering(boundaries=boundaries, mask_text=command.mask_text)
@@ -131,7 +130,7 @@ def _translate(
     output: Path,
     kind: Literal["back_translate", "forward_translate"],
 ) -> Path:
-    from iada.decoding.synthesis import synthesize, synthetic_data
+    from iada.synthesis.translated import synthesize, synthetic_data
 
     decode = RunFolder(run).config().decode
     if command.beam is not None:
@@ -150,7 +149,7 @@ def _translate(
 
 
 def _plan(command: AugmentCommand) -> str:
-    from iada.data.readers import stream_split
+    from iada.data.formats.readers import stream_split
 
     split: Split = command.split if command.kind == "perturb" else "train"
     documents = sentences = 0

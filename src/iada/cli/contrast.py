@@ -38,11 +38,11 @@ def parse(arguments: Sequence[str]) -> ContrastCommand:
 
 def run(command: ContrastCommand) -> Path | None:
     """Print the accuracies as JSON and merge them into the run's `scores.json`."""
-    from iada.cli.score_tables import accuracy_table
-    from iada.data.contrapro import read_contrastive
-    from iada.evaluation.runs import contrast_run, generate_run
+    from iada.cli.evaluate import accuracy_table
+    from iada.data.formats.contrapro import read_contrastive
+    from iada.evaluation.score_runs import contrast_run, generate_run
     from iada.report.tables import to_text
-    from iada.training.folder import RunFolder
+    from iada.runs.folder import RunFolder
 
     if command.dry_run:
         items = read_contrastive(command.set, command.documents)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.methods import Method
-from iada.config.mini import mini_run
-from iada.config.rules import require
+from iada.config.base import require
+from iada.config.method import Method
+from iada.config.run import mini_run
 from iada.data.mini import MiniConfig, write_mini_corpus
 
 if TYPE_CHECKING:
-    from iada.evaluation.pipeline import Job
+    from iada.experiments.scheduler import Job
     from iada.report.run_sections import Example
     from iada.report.runs import RunSummary
 
@@ -54,7 +54,7 @@ def parse(arguments: Sequence[str]) -> DemoConfig:
 
 def run(config: DemoConfig) -> Path:
     """Run the demonstration, print its table, and return the report."""
-    from iada.evaluation.pipeline import run_jobs
+    from iada.experiments.scheduler import run_jobs
 
     corpus = config.output / "corpus"
     jobs = plan(config, corpus)
@@ -75,7 +75,7 @@ def run(config: DemoConfig) -> Path:
 
 def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
     """List the runs, the costliest first, so that no core waits long for the last one."""
-    from iada.evaluation.pipeline import Job
+    from iada.experiments.scheduler import Job
 
     contrastive_set = corpus / "contrastive.json"
     jobs = []
@@ -99,13 +99,13 @@ def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
 
 def _report(config: DemoConfig, folders: Sequence[Path]) -> Path:
     from iada.analysis.importance_map import importance_map
-    from iada.config.augment import AugmentConfig
+    from iada.config.method import AugmentConfig
     from iada.decoding.translator import DocumentTranslator
-    from iada.report.page import write_report
+    from iada.report.run_sections import write_report
     from iada.report.runs import load_run
     from iada.report.tables import results_table, to_markdown, to_text
-    from iada.training.corpus import read_split
-    from iada.training.folder import RunFolder
+    from iada.runs.corpus import read_split
+    from iada.runs.folder import RunFolder
 
     loaded = [load_run(folder) for folder in folders]
     runs = sorted(loaded, key=lambda run: _place(run, config.methods))
@@ -143,9 +143,9 @@ def _place(run: "RunSummary", methods: Sequence[str]) -> tuple[int, int]:
 
 def _examples(runs: "Sequence[RunSummary]", count: int = 5) -> "list[Example]":
     """Pick test sentences with a pronoun that the systems translate differently."""
-    from iada.data.readers import read_lines
+    from iada.data.formats.readers import read_lines
     from iada.report.run_sections import Example
-    from iada.training.folder import RunFolder
+    from iada.runs.folder import RunFolder
 
     firsts = {run.name: run for run in reversed(runs)}
     data = RunFolder(runs[0].folder).config().data

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from iada.cli.parsing import parse_dataclass
-from iada.training.environment import environment
+from iada.runs.environment import environment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,8 @@ from iada.config.experiment import ExperimentConfig
 from iada.errors import IadaError, RunError
 
 if TYPE_CHECKING:
-    from iada.analysis.base import Base
-    from iada.analysis.grid import Grid
-    from iada.analysis.plans import Experiment
+    from iada.experiments.definitions import Experiment
+    from iada.experiments.grid import Base, Grid
 
 
 def parse(arguments: Sequence[str]) -> ExperimentConfig:
@@ -28,10 +27,9 @@ def run(config: ExperimentConfig) -> Path:
     Raises:
         RunError: runs or results have failed; everything else is done and written.
     """
-    from iada.analysis.base import open_base
-    from iada.analysis.experiments import build_experiment, with_rows
-    from iada.analysis.grid import build_grid
-    from iada.evaluation.pipeline import attempt, describe_failures
+    from iada.experiments.definitions import build_experiment, with_rows
+    from iada.experiments.grid import build_grid, open_base
+    from iada.experiments.scheduler import attempt, describe_failures
 
     base = open_base(config)
     experiments = [
@@ -94,11 +92,11 @@ def _conclude(
     config: ExperimentConfig, base: "Base", experiment: "Experiment", grid: "Grid"
 ) -> None:
     """Write the results of an experiment and print its table."""
-    from iada.analysis.collection import collect
-    from iada.analysis.results import RESULTS_FILE, write_results
-    from iada.atomic import write_text
     from iada.cli.experiment_tables import experiment_table
+    from iada.experiments.collection import collect
+    from iada.experiments.results import RESULTS_FILE, write_results
     from iada.report.tables import to_markdown
+    from iada.storage import write_text
 
     folder = base.root / experiment.name
     folder.mkdir(parents=True, exist_ok=True)

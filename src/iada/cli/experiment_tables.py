@@ -1,7 +1,7 @@
 """Results of experiments as tables for the eye."""
 
-from iada.analysis.results import METRICS, Results, Row
-from iada.report import metrics as shown
+from iada.experiments.results import METRICS, Results, Row
+from iada.report import tables as shown
 from iada.report.result_tables import LEVEL, percent_cell
 from iada.report.tables import Cell, Column, Table, spread_cell
 

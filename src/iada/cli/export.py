@@ -42,7 +42,7 @@ def run(command: ExportCommand) -> Path:
     """Export, compare, and return the folder that was written."""
     from iada.decoding.export import export_and_check
     from iada.decoding.translator import DocumentTranslator, default_export
-    from iada.training.folder import RunFolder
+    from iada.runs.folder import RunFolder
 
     folder = RunFolder(command.run)
     config = folder.config()

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import tyro
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.augment import Measure
+from iada.config.method import Measure
 from iada.errors import ConfigError, DataError
 
 
@@ -64,11 +64,10 @@ def parse(arguments: Sequence[str]) -> InspectCommand:
 def run(command: InspectCommand) -> Path | None:
     """Print the heat map; return the HTML file if one was asked for."""
     from iada.analysis.importance_map import importance_map
-    from iada.data.readers import read_parallel, read_split
+    from iada.data.formats.readers import read_parallel, read_split
     from iada.decoding.translator import DocumentTranslator
-    from iada.report.heatmap import to_terminal
-    from iada.report.page import write_heat_map
-    from iada.training.folder import RunFolder
+    from iada.report.heatmap import to_terminal, write_heat_map
+    from iada.runs.folder import RunFolder
 
     if command.pos:
         _print_shares(command)
@@ -107,7 +106,7 @@ def run(command: InspectCommand) -> Path | None:
 
 def _print_shares(command: InspectCommand) -> None:
     from iada.analysis.parts_of_speech import perturbed_shares
-    from iada.training.folder import RunFolder
+    from iada.runs.folder import RunFolder
 
     augment = RunFolder(command.run).config().augment
     if command.measure is not None:

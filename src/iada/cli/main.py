@@ -81,7 +81,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(f"iada {__version__}")
         return 0
     if command not in COMMANDS:
-        from iada.config.suggestions import did_you_mean
+        from iada.errors import did_you_mean
 
         return _fail(f"there is no command `{command}`. {did_you_mean(command, COMMANDS)}")
     return _run(COMMANDS[command][0], arguments[1:])

@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import tyro
 
-from iada.config.files import load_run_config
-from iada.config.run import RunConfig
+from iada.config.run import RunConfig, load_run_config
 from iada.errors import ConfigError
 
 Command = TypeVar("Command")

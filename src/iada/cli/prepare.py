@@ -9,8 +9,8 @@ from iada.cli.parsing import RunCommand, parse_run_command
 from iada.errors import ConfigError
 
 if TYPE_CHECKING:
-    from iada.data.prepared import PreparedCorpus
-    from iada.data.preparing import Preparation
+    from iada.data.prepared.prepare import Preparation
+    from iada.data.prepared.prepared_corpus import PreparedCorpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def parse(arguments: Sequence[str]) -> PrepareCommand:
 
 def run(command: PrepareCommand) -> Path:
     """Prepare, and return the folder."""
-    from iada.data.preparing import Preparation, prepare
+    from iada.data.prepared.prepare import Preparation, prepare
 
     config = command.config
     if config.data.prepared is None:
@@ -68,7 +68,7 @@ def run(command: PrepareCommand) -> Path:
 
 
 def _plan(preparation: "Preparation") -> str:
-    from iada.data.preparing import finished_stages
+    from iada.data.prepared.prepare import finished_stages
 
     lines: list[tuple[str, str]] = []
     for split in preparation.splits:
@@ -93,8 +93,7 @@ def _plan(preparation: "Preparation") -> str:
 
 
 def _windows(corpus: "PreparedCorpus", command: PrepareCommand) -> str:
-    from iada.data.showing import describe_window
-    from iada.data.windows import Windows
+    from iada.data.windows.windows import Windows, describe_window
 
     subwords = corpus.subwords()
     windows = Windows(corpus.store("train", subwords), command.config.windows)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.rules import require
+from iada.config.base import require
 from iada.errors import IadaError
 
 if TYPE_CHECKING:
     from iada.analysis.importance_map import WindowView
-    from iada.report.material import Material
+    from iada.report.overview import Material
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,8 @@ def parse(arguments: Sequence[str]) -> ReportCommand:
 def run(command: ReportCommand) -> Path | None:
     """Write the page and its files, print the answers, and return the page."""
     from iada.report.experiment_sections import verdicts
-    from iada.report.files import older_files, write_files
-    from iada.report.material import find_material
-    from iada.report.overview import report_sections, report_summary
-    from iada.report.page import write_page
+    from iada.report.overview import find_material, report_sections, report_summary
+    from iada.report.page import older_files, write_files, write_page
 
     material = find_material(command.folders)
     summary = report_summary(material)
@@ -78,7 +76,7 @@ def run(command: ReportCommand) -> Path | None:
 
 def _heat_map(command: ReportCommand, material: "Material") -> "tuple[list[WindowView], str]":
     """Measure some windows of a run, and say which; without data or model, say why not."""
-    from iada.report.importance import windows_of_run
+    from iada.report.heatmap import windows_of_run
     from iada.report.overview import run_with_importance
 
     folder = command.heat_map or run_with_importance(material)

@@ -26,9 +26,9 @@ def run(command: TrainCommand) -> Path:
     """Train, and return the run folder."""
     import yaml
 
-    from iada.config.files import to_mapping
-    from iada.training.processes import process_state
-    from iada.training.run import describe_plan, train
+    from iada.config.base import to_mapping
+    from iada.runs.environment import process_state
+    from iada.training.train import describe_plan, train
 
     if command.dry_run:
         print(yaml.safe_dump(to_mapping(command.config), sort_keys=False, allow_unicode=True))

@@ -78,7 +78,7 @@ def run(command: TranslateCommand) -> Path:
         translations_name,
     )
     from iada.decoding.translator import DocumentTranslator
-    from iada.training.folder import RunFolder
+    from iada.runs.folder import RunFolder
 
     folder = RunFolder(command.run)
     config = folder.config()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from iada.config.rules import require
+from iada.config.base import require
 
 Boundaries = Literal["blank_line", "marker", "none"]
 Split = Literal["train", "dev", "test"]

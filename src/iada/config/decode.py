@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from iada.config.rules import require
+from iada.config.base import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from iada.config.rules import require
+from iada.config.base import require
 
 Tokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
 """Tokenisers of sacreBLEU; `auto` goes by the target language."""

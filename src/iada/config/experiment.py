@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 import tyro
 
-from iada.config.rules import require
+from iada.config.base import require
 
 ExperimentName = Literal[
     "main",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from iada.config.rules import require
+from iada.config.base import require
 
 
 @dataclass(frozen=True, kw_only=True)

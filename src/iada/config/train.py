@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from iada.config.rules import require
+from iada.config.base import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,16 +18,16 @@ import torch
 
 from iada.config.data import DataConfig
 from iada.config.decode import DecodeConfig
-from iada.data.readers import read_split
-from iada.data.subwords import BOS, EOS, UNK, Subwords
-from iada.decoding.fingerprints import EXPORT_FILE, model_fingerprint
-from iada.decoding.huggingface import HuggingFaceEngine
-from iada.decoding.prefill import PrefillEngine
-from iada.decoding.progress import OpenDocument, RequestRules
-from iada.decoding.requests import Engine, Request, batches
+from iada.data.formats.readers import read_split
+from iada.data.tokens.subwords import BOS, EOS, UNK, Subwords
+from iada.decoding.engines.ctranslate2 import EXPORT_FILE, model_fingerprint
+from iada.decoding.engines.huggingface import HuggingFaceEngine
+from iada.decoding.engines.interface import Engine, Request, batches
+from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.translator import DocumentTranslator, max_positions
+from iada.decoding.wavefront import OpenDocument, RequestRules
 from iada.errors import ModelError
-from iada.training.folder import replace_folder, write_json
+from iada.storage import replace_folder, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def export_model(
         subwords: its tokenizer.
         folder: where to write; what an earlier export left there is replaced.
         quantization: how weights are stored and computed with.
-        fingerprint: identifies the weights; see `iada.decoding.fingerprints`.
+        fingerprint: identifies the weights; see `iada.decoding.engines.ctranslate2`.
 
     Raises:
         ModelError: the architecture cannot be converted, or the folder holds something else.
@@ -121,7 +121,7 @@ def export_and_check(
     Raises:
         ModelError: a model in float32 says something else too often; nothing is left behind.
     """
-    from iada.decoding.ctranslate2 import CTranslate2Engine
+    from iada.decoding.engines.ctranslate2 import CTranslate2Engine
 
     requests = held_out_requests(translator, data, windows)
     model, subwords = translator.model, translator.subwords

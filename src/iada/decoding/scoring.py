@@ -2,10 +2,10 @@
 
 import torch
 
-from iada.data.collate import Collator, to_device
-from iada.data.windows import Windows
+from iada.data.windows.batch import Collator, to_device
+from iada.data.windows.windows import Windows
+from iada.method.selection import at_least_float32
 from iada.models.observation import Observer
-from iada.precision import at_least_float32
 
 
 @torch.inference_mode()

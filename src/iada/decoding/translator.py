@@ -1,4 +1,7 @@
-"""`DocumentTranslator`: a trained model with its tokenizer, ready for documents."""
+"""Which engine translates: the one that was asked for, or the fastest that applies.
+
+`DocumentTranslator`: a trained model with its tokenizer, ready for documents.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -13,18 +16,112 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.store import TokenStore
-from iada.data.subwords import Subwords
-from iada.data.windows import Windows
-from iada.decoding.choosing import choose_engine
-from iada.decoding.progress import RequestRules
-from iada.decoding.random_context import sample_context
-from iada.decoding.requests import Engine
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.subwords import Subwords
+from iada.data.windows.windows import Windows
+from iada.decoding.engines.ctranslate2 import exported_fingerprint, model_fingerprint
+from iada.decoding.engines.huggingface import HuggingFaceEngine
+from iada.decoding.engines.interface import Engine
+from iada.decoding.engines.prefill.engine import PrefillEngine
+from iada.decoding.engines.prefill.int8 import is_available
 from iada.decoding.scoring import log_probabilities
-from iada.decoding.wavefront import Task, Translated, Wavefront, check_lengths
+from iada.decoding.wavefront import (
+    RequestRules,
+    Task,
+    Translated,
+    Wavefront,
+    check_lengths,
+    sample_context,
+)
 from iada.errors import ModelError
 from iada.models.observation import Observer
-from iada.training.folder import RunFolder
+from iada.runs.folder import RunFolder
+
+
+def choose_engine(
+    model: Any,
+    subwords: Subwords,
+    *,
+    windows: WindowConfig,
+    decode: DecodeConfig,
+    exported: Path | None,
+) -> Engine:
+    """Return an engine for a model.
+
+    `auto` takes CTranslate2 where a fresh export is there, no target prefix is read and sentences
+    may share a call; our own search for stock models otherwise, and Hugging Face for everything
+    else.
+
+    Args:
+        model: a Hugging Face encoder-decoder.
+        subwords: its tokenizer.
+        windows: how the model sees context.
+        decode: engine, precision and search.
+        exported: folder where an export of the model may be.
+    """
+    name = decode.engine
+    if name == "auto":
+        name = "huggingface"
+        if PrefillEngine.supports(model):
+            has_prefix = (
+                windows.context > 0
+                and decode.target_context != "none"
+                and decode.unit == "sentence"
+            )
+            may_be_fastest = not has_prefix and not decode.one_by_one
+            is_fastest = may_be_fastest and _is_fresh(exported, model)
+            name = "ctranslate2" if is_fastest else "prefill"
+    if name == "ctranslate2":
+        return _ctranslate2(model, subwords, decode, exported)
+    if name == "prefill":
+        _check_prefill(model, decode)
+        return PrefillEngine(model, subwords.special, decode)
+    if decode.precision == "int8":
+        raise ModelError(
+            f"A {type(model).__name__} cannot be translated in int8: only stock models can "
+            "(MarianMTModel). Set `decode.precision: float32`."
+        )
+    return HuggingFaceEngine(model, subwords.special, decode)
+
+
+def _check_prefill(model: Any, decode: DecodeConfig) -> None:
+    if not PrefillEngine.supports(model):
+        raise ModelError(
+            f"The engine `prefill` takes a stock MarianMTModel, but this is a "
+            f"{type(model).__name__}. Choose `huggingface`."
+        )
+    if decode.precision == "int8" and (model.device.type != "cpu" or not is_available()):
+        raise ModelError(
+            "int8 needs a CPU and a PyTorch that was built with oneDNN. Set "
+            "`decode.precision: float32`."
+        )
+
+
+def _ctranslate2(
+    model: Any, subwords: Subwords, decode: DecodeConfig, exported: Path | None
+) -> Engine:
+    # Imported where it is used, so that other engines do without the library.
+    from iada.decoding.engines.ctranslate2 import CTranslate2Engine
+
+    if exported is None or exported_fingerprint(exported) is None:
+        raise ModelError(
+            f"There is no exported model in {exported}. Make one with `iada export RUN "
+            f"--quantization {decode.precision}`, or choose another engine."
+        )
+    if not _is_fresh(exported, model):
+        raise ModelError(
+            f"{exported} was made from another model. Make it again with `iada export RUN "
+            f"--quantization {decode.precision}`."
+        )
+    return CTranslate2Engine(exported, subwords, decode)
+
+
+def _is_fresh(exported: Path | None, model: Any) -> bool:
+    """Whether a folder holds an export of this very model."""
+    if exported is None or (found := exported_fingerprint(exported)) is None:
+        return False
+    return found == model_fingerprint(model)
+
 
 EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
 _ENGINES = ("auto", "prefill", "ctranslate2", "huggingface")

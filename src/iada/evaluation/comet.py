@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from iada.config.evaluate import EvaluateConfig
 from iada.errors import ConfigError, ModelError
-from iada.evaluation.segments import Segment
+from iada.evaluation.metrics import Segment
 
 logger = logging.getLogger(__name__)
 

@@ -1,22 +1,174 @@
-"""All scores of translated documents, of one system or several."""
+"""What is wrong with translations at first sight: too short or long, empty, or the source itself.
 
-from collections.abc import Sequence
+These counts need no metric and explain many a low score.
+
+Systems against a baseline, in the form that `scores.json` keeps.
+
+Scores by the position of a sentence in its document.
+
+A system that loses its way in long documents shows it here: quality falls from the first sentences
+to the last. Groups become wider with the distance from the start, as documents become rarer.
+
+All scores of translated documents, of one system or several.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
 
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
 from iada.errors import DataError
-from iada.evaluation.bleu import joined, sentences_of
-from iada.evaluation.comparisons import compare, score_of
-from iada.evaluation.levels import (
+from iada.evaluation.metrics import (
     Level,
+    Measurement,
+    SegmentScorer,
     Systems,
     block_level,
     document_level,
+    joined,
     sentence_level,
+    sentences_of,
 )
-from iada.evaluation.outputs import empty_statistics, length_statistics
-from iada.evaluation.positions import scores_by_position
-from iada.evaluation.segments import SegmentScorer
+from iada.evaluation.significance import Comparison, paired_bootstrap, paired_randomization
+
+
+def length_statistics(bleu: Measurement, number: int) -> dict[str, float]:
+    """Return the lengths of a system and of the references in BLEU's tokens, and their ratio."""
+    hypothesis, reference = bleu.systems[number][:, :2].sum(axis=0).tolist()
+    return {
+        "ratio": hypothesis / reference if reference else 0.0,
+        "hypothesis_tokens": int(hypothesis),
+        "reference_tokens": int(reference),
+    }
+
+
+def empty_statistics(
+    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str] | None = None
+) -> dict[str, int]:
+    """Count translations that are missing, and those that repeat the source.
+
+    Args:
+        hypotheses: one text per unit.
+        references: one text per unit.
+        sources: one text per unit, if known.
+
+    Returns:
+        `empty`: nothing where there was text to translate. `copied`, with sources: the source
+        itself, where the reference is something else.
+    """
+    texts = references if sources is None else sources
+    counts = {
+        "empty": sum(
+            not hypothesis.strip() and bool(text.strip())
+            for hypothesis, text in zip(hypotheses, texts, strict=True)
+        )
+    }
+    if sources is not None:
+        triples = zip(hypotheses, references, sources, strict=True)
+        counts["copied"] = sum(
+            bool(source.strip()) and hypothesis == source != reference
+            for hypothesis, reference, source in triples
+        )
+    return counts
+
+
+def compare(level: Level, config: EvaluateConfig) -> dict[str, dict[str, object]]:
+    """Compare every system of a level with the first one, the baseline.
+
+    Returns:
+        For each metric its `signature` with test, number of draws, seed and unit; the number of
+        `units`; `systems` with difference, p-value and what else the test gives. The bootstrap adds
+        the `intervals` of every system's own score.
+    """
+    measurements = list(level.metrics.values())
+    if config.test == "bootstrap":
+        label = "bs"
+        results = paired_bootstrap(measurements, resamples=config.resamples, seed=config.seed)
+        comparisons = [result.comparisons for result in results]
+        extras: list[Mapping[str, object]] = [
+            {
+                "intervals": {
+                    name: asdict(interval)
+                    for name, interval in zip(level.names, result.intervals, strict=True)
+                }
+            }
+            for result in results
+        ]
+    else:
+        label = "ar"
+        comparisons = paired_randomization(measurements, trials=config.resamples, seed=config.seed)
+        extras = [{} for _ in measurements]
+    suffix = f"{label}:{config.resamples}|seed:{config.seed}|unit:{level.unit}"
+    return {
+        name: {
+            "signature": f"{measurement.signature}|{suffix}",
+            "units": len(measurement.systems[0]),
+            "systems": _by_name(level, found),
+            **extra,
+        }
+        for (name, measurement), found, extra in zip(
+            level.metrics.items(), comparisons, extras, strict=True
+        )
+    }
+
+
+def _by_name(level: Level, found: tuple[Comparison, ...]) -> dict[str, dict[str, object]]:
+    return {
+        name: {key: value for key, value in asdict(comparison).items() if value is not None}
+        for name, comparison in zip(level.names[1:], found, strict=True)
+    }
+
+
+def score_of(metric: Measurement, number: int) -> dict[str, object]:
+    """Return the score of a system with its signature."""
+    return {"score": metric.score(number), "signature": metric.signature}
+
+
+POSITIONS: tuple[tuple[int, int | None], ...] = (
+    (1, 1),
+    (2, 2),
+    (3, 3),
+    (4, 5),
+    (6, 10),
+    (11, 20),
+    (21, 40),
+    (41, None),
+)
+"""First and last position of each group, counted from 1; the last group is open."""
+
+
+def scores_by_position(
+    documents: Sequence[Document], measurements: Mapping[str, Measurement], number: int
+) -> dict[str, dict[str, float]]:
+    """Score the sentences of each group of positions.
+
+    Args:
+        documents: they say where each sentence stands.
+        measurements: sentence metrics by name.
+        number: of the system.
+
+    Returns:
+        For each group with a sentence, under a name such as `4-5`: the number of `sentences` and
+        the score of each metric.
+    """
+    sizes = np.array([len(document) for document in documents])
+    position = np.concatenate([np.arange(1, size + 1) for size in sizes])
+    scores = {}
+    for first, last in POSITIONS:
+        inside = (position >= first) & (position <= (last or position.max(initial=0)))
+        if inside.any():
+            row: dict[str, float] = {"sentences": int(inside.sum())}
+            row |= {name: metric.score(number, inside) for name, metric in measurements.items()}
+            scores[_name(first, last)] = row
+    return scores
+
+
+def _name(first: int, last: int | None) -> str:
+    if last is None:
+        return f"{first}+"
+    return str(first) if first == last else f"{first}-{last}"
 
 
 def evaluate(

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from iada.data.collate import Batch
+from iada.data.windows.batch import Batch
 from iada.errors import ModelError
 from iada.models.projection import output_projection
 

@@ -4,16 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iada.analysis.results import Results
+from iada.experiments.results import Results
 from iada.report import paper
-from iada.report.drawing import Drawing
-from iada.report.experiment_figures import (
-    class_figure,
-    distance_figure,
-    share_figure,
-    sweep_figure,
-    tag_figure,
-)
+from iada.report.charts import Drawing
 from iada.report.experiment_tables import (
     distance_gain_table,
     distance_gains,
@@ -22,10 +15,18 @@ from iada.report.experiment_tables import (
     share_table,
     tag_table,
 )
-from iada.report.figures import DISTANCES, PRONOUNS
-from iada.report.metrics import METRICS
+from iada.report.figures import (
+    DISTANCES,
+    PRONOUNS,
+    class_figure,
+    distance_figure,
+    share_figure,
+    sweep_figure,
+    tag_figure,
+)
+from iada.report.page import Block, FigureBlock, Heading, Paragraph, Section, TableBlock
 from iada.report.result_tables import group_table, result_table, unmatched_table
-from iada.report.sections import Block, FigureBlock, Heading, Paragraph, Section, TableBlock
+from iada.report.tables import METRICS
 from iada.report.verdict import Answer, answers, comparison_table, sweep_answer
 
 

@@ -2,10 +2,16 @@
 
 from collections.abc import Sequence
 
-from iada.analysis.results import Results, Row
-from iada.report.contrasts import Contrast, difference
-from iada.report.metrics import METRICS, Metric
-from iada.report.paper import DISTANCE, LOW_RESOURCE, NOISY_CONTEXT, PARTS_OF_SPEECH, PaperTable
+from iada.experiments.results import Results, Row
+from iada.report.paper import (
+    DISTANCE,
+    LOW_RESOURCE,
+    NOISY_CONTEXT,
+    PARTS_OF_SPEECH,
+    PaperTable,
+    complete,
+    without,
+)
 from iada.report.result_tables import (
     base_notes,
     name_cells,
@@ -17,8 +23,8 @@ from iada.report.result_tables import (
     published,
     published_column,
 )
-from iada.report.row_settings import complete, without
-from iada.report.tables import MISSING, Cell, Column, Table, spread_cell
+from iada.report.tables import METRICS, MISSING, Cell, Column, Metric, Table, spread_cell
+from iada.report.verdict import Contrast, difference
 
 SUBSET, NOISE = "data.subset", "windows.noisy_context"
 POINTS = Metric("accuracy", "Accuracy, points", 1, 100.0)

@@ -2,20 +2,28 @@
 
 Fill shows importance as standard deviations from the mean of the window's side: orange above it,
 blue below. The probability of replacement is a number in the terminal and a bar in the browser.
+
+The windows of a run's test data whose token importance a report shows.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from iada.data.roles import Role
-from iada.report.markup import render
+from iada.analysis.importance_map import WindowView, importance_map
+from iada.data.documents import Document, ParallelDocument
+from iada.data.formats.readers import read_split
+from iada.data.windows.batch import Role
+from iada.decoding.translator import DocumentTranslator
+from iada.report.page import render, write_file
 from iada.report.tables import Cell, Column, Table, text_width, to_text
+from iada.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    from iada.analysis.importance_map import TokenView, WindowView
+    from iada.analysis.importance_map import TokenView
 
 SPACE = "▁"
 STRONGEST = 2.5
@@ -193,3 +201,41 @@ def _paint(text: str, z: float) -> str:
 def _printable(text: str) -> str:
     """Replace control characters: a document must not steer the terminal."""
     return "".join(character if character.isprintable() else "�" for character in text)
+
+
+def windows_of_run(folder: Path, count: int) -> list[WindowView]:
+    """Measure windows of the first test document, from the first one with a full context on.
+
+    Runs without importance of their own are measured by GNorm.
+
+    Args:
+        folder: the run; its test data must still be where they were.
+        count: how many windows, if the document has as many.
+    """
+    config = RunFolder(folder).config()
+    translator = DocumentTranslator.load(folder)
+    document = read_split(config.data, "test")[0]
+    first = min(config.windows.context, max(len(document) - count, 0))
+    measure = config.augment.measure
+    measured = measure if measure in ("tnorm", "gnorm") else "gnorm"
+    views = importance_map(
+        translator.model,
+        translator.subwords,
+        [_beginning(document, first + count)],
+        augment=replace(config.augment, measure=measured),
+        windows=translator.windows,
+    )
+    return views[first:]
+
+
+def _beginning(document: ParallelDocument, sentences: int) -> ParallelDocument:
+    source, target = (
+        Document(side.name, side.sentences[:sentences])
+        for side in (document.source, document.target)
+    )
+    return ParallelDocument(source, target)
+
+
+def write_heat_map(path: Path, views: Sequence["WindowView"], title: str) -> Path:
+    """Write a page with the heat map alone."""
+    return write_file(path, page(title, views))

@@ -1,4 +1,6 @@
-"""The numbers that the paper prints, each with its table and its setting; never ours.
+"""Which system is a row? Its method, with every augmentation key that the method implies.
+
+The numbers that the paper prints, each with its table and its setting; never ours.
 
 Transcribed from "Importance-Aware Data Augmentation for Document-Level Neural Machine Translation"
 (Wu et al., arXiv 2401.15360). A row with `settings` is the published value of what a run of ours
@@ -7,9 +9,32 @@ with these settings does; a row without has no counterpart among our methods.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from iada.report.row_settings import complete
+from iada.config.base import to_mapping
+from iada.config.method import METHOD_NAMES, Method, augmentation
+from iada.experiments.results import Results, Row
+
+
+def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in the augmentation keys of the method, so that equal systems have equal settings."""
+    method = settings.get("method")
+    if method not in METHOD_NAMES:
+        return dict(settings)
+    usual = to_mapping(augmentation(cast(Method, method)))
+    return {f"augment.{key}": value for key, value in usual.items()} | dict(settings)
+
+
+def without(settings: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Leave out keys, to find the same system at another place of an axis."""
+    return {key: value for key, value in settings.items() if key not in keys}
+
+
+def row_of_method(results: Results, method: str) -> Row | None:
+    """Return the row of a method as it is, without changed keys; None if there is none."""
+    wanted = complete({"method": method})
+    return next((row for row in results.rows if complete(row.settings) == wanted), None)
+
 
 Setting = str | int | float
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from iada.analysis.results import Results, Row
-from iada.report.metrics import METRICS, Metric
+from iada.experiments.results import Results, Row
 from iada.report.paper import PaperRow, PaperTable
 from iada.report.runs import spread
-from iada.report.tables import MISSING, Cell, Column, Table, spread_cell
+from iada.report.tables import METRICS, MISSING, Cell, Column, Metric, Table, spread_cell
 
 LEVEL = 0.05
 """Largest p-value that earns a mark."""

@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from iada.errors import RunError
 from iada.report import figures, heatmap, tables
-from iada.report.markup import render
+from iada.report.page import (
+    Block,
+    FigureBlock,
+    Fragment,
+    Paragraph,
+    Section,
+    TableBlock,
+    count,
+    render,
+    write_page,
+)
 from iada.report.runs import RunSummary, group_runs, settings
-from iada.report.sections import Block, FigureBlock, Fragment, Paragraph, Section, TableBlock
 
 if TYPE_CHECKING:
     from iada.analysis.importance_map import WindowView
@@ -115,3 +126,52 @@ def _by_section(run: RunSummary) -> dict[str, dict[str, Any]]:
         section, _, name = key.rpartition(".")
         sections.setdefault(section or "run", {})[name] = value
     return sections
+
+
+def write_report(
+    path: Path,
+    runs: Sequence[RunSummary],
+    *,
+    title: str,
+    heat_map: Sequence["WindowView"] = (),
+    notes: Sequence[str] = (),
+    examples: Sequence[Example] = (),
+) -> Path:
+    """Write the report of some runs as one HTML file.
+
+    Args:
+        path: the file; its folder is created.
+        runs: in the order in which the systems appear.
+        title: heading of the page.
+        heat_map: windows whose token importance to show.
+        notes: sentences to print below the results.
+        examples: translated sentences to show side by side.
+
+    Returns:
+        The path written.
+    """
+    if not runs:
+        raise RunError("There is no run to report on. Give at least one run folder.")
+    sections = (
+        results_section(runs, notes=notes),
+        pronoun_section(runs),
+        example_section(examples),
+        importance_section(heat_map),
+        training_section({"": runs}),
+        settings_section(runs),
+    )
+    present = [section for section in sections if section is not None]
+    return write_page(path, present, title=title, summary=summary_of_runs(runs))
+
+
+def summary_of_runs(runs: Sequence[RunSummary]) -> str:
+    """Count systems and runs, and name their languages."""
+    systems = group_runs(runs)
+    counts = f"{count(len(systems), 'system')}, {count(len(runs), 'run')}"
+    languages = {
+        (data["source_language"], data["target_language"])
+        for data in (run.config.get("data", {}) for run in runs)
+        if "source_language" in data and "target_language" in data
+    }
+    pairs = ", ".join(f"{source} → {target}" for source, target in sorted(languages))
+    return f"{counts}, {pairs}" if pairs else counts

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from iada.config.files import read_yaml, to_mapping
-from iada.config.methods import METHOD_NAMES, Method, augmentation
+from iada.config.base import read_yaml, to_mapping
+from iada.config.method import METHOD_NAMES, Method, augmentation
 from iada.errors import RunError
 
 METHOD_LABELS: dict[str, str] = {

@@ -1,4 +1,6 @@
-"""`IadaTrainer`: a `transformers.Trainer` whose loss is the augmented objective.
+"""Learning rate as a function of the update.
+
+`IadaTrainer`: a `transformers.Trainer` whose loss is the augmented objective.
 
 The objective returns sums; this class divides them once by the number of loss tokens of the whole
 update, across micro-batches and processes, so that accumulation and the number of processes do
@@ -16,13 +18,22 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
-from iada.augment.perturbation import Replacement
-from iada.config.augment import AugmentConfig
-from iada.data.batching import TokenBatchSampler
-from iada.data.collate import Batch
+from iada.config.method import AugmentConfig
+from iada.data.windows.batch import Batch
+from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
-from iada.objective.augmented import AugmentedObjective, Computation, Losses
-from iada.training.schedules import inverse_square_root
+from iada.method.objective import AugmentedObjective, Computation, Losses
+from iada.method.perturbation import Replacement
+
+
+def inverse_square_root(update: int, warmup: int) -> float:
+    """Return the share of the peak rate at an update, counted from 1.
+
+    Rises linearly to 1 at the end of the warm-up, then falls with the square root of the update.
+    """
+    warmup = max(warmup, 1)
+    return min(update / warmup, math.sqrt(warmup / update))
+
 
 TERMS = ("original", "perturbed", "agreement")
 

@@ -18,13 +18,13 @@ from iada.analysis.parts_of_speech import (
     token_tags,
 )
 from iada.analysis.taggers import GoldTagger, Tagged
-from iada.config.augment import AugmentConfig
 from iada.config.data import DataConfig
+from iada.config.method import AugmentConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.mini.sentences import Token
-from iada.data.readers import read_split
-from iada.data.store import TokenStore
-from iada.data.subwords import Subwords, train_subwords
+from iada.data.formats.readers import read_split
+from iada.data.mini.lexicon import Token
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.subwords import Subwords, train_subwords
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
 

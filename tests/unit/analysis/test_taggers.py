@@ -7,8 +7,8 @@ import pytest
 
 from iada.analysis.taggers import GoldTagger, HanoverTagger
 from iada.data.documents import Document
-from iada.data.mini.sentences import Token
-from iada.data.readers import read_documents, read_lines
+from iada.data.formats.readers import read_documents, read_lines
+from iada.data.mini.lexicon import Token
 from iada.errors import ConfigError, DataError
 
 

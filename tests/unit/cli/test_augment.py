@@ -8,8 +8,8 @@ import yaml
 
 from iada.cli.augment import parse, run
 from iada.cli.main import main
-from iada.config.augment import AugmentConfig
-from iada.data.readers import read_parallel
+from iada.config.method import AugmentConfig
+from iada.data.formats.readers import read_parallel
 from iada.errors import ConfigError, RunError
 
 Capture = pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ import tyro
 
 from iada.cli.parsing import RunCommand, parse_dataclass, parse_run_command
 from iada.config.decode import DecodeConfig
-from iada.config.methods import augmentation
+from iada.config.method import augmentation
 from iada.config.run import RunConfig
 from iada.errors import ConfigError
 

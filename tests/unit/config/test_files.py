@@ -9,17 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iada.config.augment import AugmentConfig
-from iada.config.files import (
-    differences,
-    from_mapping,
-    load_run_config,
-    read_yaml,
-    to_mapping,
-    write_yaml,
-)
-from iada.config.methods import METHOD_NAMES, augmentation
-from iada.config.run import RunConfig
+from iada.config.base import differences, from_mapping, read_yaml, to_mapping, write_yaml
+from iada.config.method import METHOD_NAMES, AugmentConfig, augmentation
+from iada.config.run import RunConfig, load_run_config
 from iada.config.train import TrainConfig
 from iada.errors import ConfigError
 

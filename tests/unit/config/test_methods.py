@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
-from iada.config.augment import AugmentConfig
-from iada.config.methods import METHOD_NAMES, Method, augmentation
+from iada.config.method import METHOD_NAMES, AugmentConfig, Method, augmentation
 from iada.config.run import RunConfig
 from iada.errors import ConfigError
 

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from iada.config.augment import AugmentConfig
 from iada.config.data import SubwordConfig
-from iada.config.files import load_run_config
-from iada.config.methods import METHOD_NAMES
-from iada.config.mini import mini_run
+from iada.config.method import METHOD_NAMES, AugmentConfig
 from iada.config.model import ModelConfig
-from iada.data.preparing import Preparation, prepare
-from iada.data.windows import Windows
+from iada.config.run import load_run_config, mini_run
+from iada.data.prepared.prepare import Preparation, prepare
+from iada.data.windows.windows import Windows
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 FOLDERS = sorted(path.name for path in RECIPES.iterdir())

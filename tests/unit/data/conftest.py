@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from iada.data.store import Side, TokenStore
-from iada.data.subwords import SpecialIds
+from iada.data.prepared.store import Side, TokenStore
+from iada.data.tokens.subwords import SpecialIds
 
 Pair = tuple[Sequence[int], Sequence[int]]
 

@@ -19,10 +19,9 @@ from iada.data.mini import (
     generate_documents,
     write_mini_corpus,
 )
-from iada.data.mini.files import corpus_files
-from iada.data.mini.lexicon import GENDERS, TOPICS
-from iada.data.mini.sentences import Pronoun, detokenise
-from iada.data.mini.tags import SOURCE_TAGS, TARGET_TAGS
+from iada.data.mini.grammar import SOURCE_TAGS, TARGET_TAGS
+from iada.data.mini.lexicon import GENDERS, TOPICS, Pronoun, detokenise
+from iada.data.mini.writing import corpus_files
 from iada.errors import ConfigError, RunError
 
 SMALL = MiniConfig(train_documents=3, dev_documents=3, test_documents=3, contrastive_per_cell=1)

@@ -8,11 +8,10 @@ import pytest
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
-from iada.data.subwords import Subwords
-from iada.decoding.choosing import choose_engine
+from iada.data.tokens.subwords import Subwords
+from iada.decoding.engines.ctranslate2 import model_fingerprint
 from iada.decoding.export import export_model
-from iada.decoding.fingerprints import model_fingerprint
-from iada.decoding.translator import DocumentTranslator
+from iada.decoding.translator import DocumentTranslator, choose_engine
 from iada.errors import ConfigError, ModelError
 
 

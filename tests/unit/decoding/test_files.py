@@ -15,6 +15,7 @@ from torch import nn
 from iada.config.data import Boundaries, DataConfig, WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
+from iada.decoding.engines.interface import Hypothesis, Request
 from iada.decoding.files import (
     alternatives_file,
     count,
@@ -23,10 +24,8 @@ from iada.decoding.files import (
     translate_file,
     translate_split,
 )
-from iada.decoding.progress import Alternative
-from iada.decoding.requests import Hypothesis, Request
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Task, Translated
+from iada.decoding.wavefront import Alternative, Task, Translated
 from iada.errors import DataError
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from iada.decoding.journal import JournaledEngine
-from iada.decoding.requests import Hypothesis, Request
+from iada.decoding.engines.interface import Hypothesis, Request
+from iada.decoding.files import JournaledEngine
 from iada.errors import RunError
 
 

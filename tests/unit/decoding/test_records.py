@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iada.decoding.pieces import Piece
-from iada.decoding.records import jsonl_pieces, tsv_pieces
+from iada.decoding.pieces import Piece, jsonl_pieces, tsv_pieces
 from iada.errors import DataError
 
 LANGUAGES = ("en", "de")

@@ -11,9 +11,9 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.model import ModelConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.store import TokenStore
-from iada.data.subwords import Subwords
-from iada.data.windows import Windows
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.subwords import Subwords
+from iada.data.windows.windows import Windows
 from iada.decoding.scoring import log_probabilities
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ModelError

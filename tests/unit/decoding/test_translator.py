@@ -9,7 +9,7 @@ import pytest
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.readers import read_documents
+from iada.data.formats.readers import read_documents
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import Task
 from iada.errors import DataError, ModelError, RunError

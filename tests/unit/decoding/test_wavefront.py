@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.subwords import Subwords
-from iada.decoding.progress import RequestRules
-from iada.decoding.random_context import sample_context
-from iada.decoding.requests import Hypothesis, Request, batches
-from iada.decoding.wavefront import Task, Wavefront
+from iada.data.tokens.subwords import Subwords
+from iada.decoding.engines.interface import Hypothesis, Request, batches
+from iada.decoding.wavefront import RequestRules, Task, Wavefront, sample_context
 from iada.errors import DataError
 
 

@@ -9,7 +9,7 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.model import ModelConfig
 from iada.data.documents import Document
-from iada.data.subwords import Subwords
+from iada.data.tokens.subwords import Subwords
 from iada.decoding.translator import DocumentTranslator
 from iada.models.build import build_model
 

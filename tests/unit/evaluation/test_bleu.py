@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iada.data.documents import Document
-from iada.evaluation.bleu import document_bleu, sentence_bleu
+from iada.evaluation.metrics import document_bleu, sentence_bleu
 
 
 def documents(*sentences: list[str]) -> list[Document]:

@@ -11,7 +11,7 @@ from iada.config.evaluate import EvaluateConfig
 from iada.errors import ConfigError, ModelError
 from iada.evaluation import comet
 from iada.evaluation.comet import CometProcess, find_checkpoint
-from iada.evaluation.segments import Segment
+from iada.evaluation.metrics import Segment
 
 SEGMENTS = [Segment("Hund", "dog", "the dog"), Segment("Katze", "", "cat"), Segment("a", "b", "\n")]
 

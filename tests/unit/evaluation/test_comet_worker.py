@@ -11,7 +11,7 @@ import pytest
 from iada.config.evaluate import EvaluateConfig
 from iada.errors import ModelError
 from iada.evaluation.comet import PROTOCOL, WORKER, CometProcess
-from iada.evaluation.segments import Segment
+from iada.evaluation.metrics import Segment
 
 SEGMENTS = [Segment("Hund", "dog", "the dog"), Segment("Katze", "", "cat"), Segment("a", "b", "\n")]
 

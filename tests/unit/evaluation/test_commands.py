@@ -11,10 +11,11 @@ import pytest
 
 from iada.cli.evaluate import EvaluateCommand, parse, run
 from iada.cli.main import main
+from iada.config.base import to_mapping, write_yaml
 from iada.config.evaluate import EvaluateConfig
-from iada.config.files import load_run_config, to_mapping, write_yaml
+from iada.config.run import load_run_config
 from iada.errors import ConfigError
-from iada.evaluation.files import score_files
+from iada.evaluation.score_files import score_files
 
 Capture = pytest.CaptureFixture[str]
 COMET = """#!{python}

@@ -6,7 +6,7 @@ import pytest
 
 from iada.config.data import DataConfig
 from iada.config.evaluate import EvaluateConfig
-from iada.evaluation.files import compare_split
+from iada.evaluation.score_files import compare_split
 
 SENTENCES = [["Das ist ein Haus im Wald.", "Es ist sehr alt."], ["Der Hund sieht die Katze an."]]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from iada.data.contrapro import ContrastiveItem
 from iada.data.documents import ParallelDocument
+from iada.data.formats.contrapro import ContrastiveItem
 from iada.evaluation.contrastive import Tally, contrastive_accuracy, summarize
 
 

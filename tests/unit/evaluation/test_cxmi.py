@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from iada.config.data import WindowConfig
-from iada.data.contrapro import read_contrastive
 from iada.data.documents import Document, ParallelDocument
-from iada.data.store import TokenStore
-from iada.data.windows import Windows
+from iada.data.formats.contrapro import read_contrastive
+from iada.data.prepared.store import TokenStore
+from iada.data.windows.windows import Windows
 from iada.decoding.scoring import log_probabilities
 from iada.decoding.translator import DocumentTranslator
 from iada.evaluation.contrastive import contrastive_accuracy
-from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
-from iada.evaluation.token_scores import token_log_probabilities
+from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi, token_log_probabilities
 from iada.models.observation import Observer
 
 Untrained = Callable[[int], DocumentTranslator]

@@ -9,7 +9,7 @@ import pytest
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
 from iada.errors import DataError
-from iada.evaluation.files import compare_files, score_files
+from iada.evaluation.score_files import compare_files, score_files
 from iada.evaluation.scores import evaluate
 
 Documents = Callable[..., list[Document]]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from iada.data.contrapro import ContrastiveItem
 from iada.data.documents import Document
-from iada.evaluation.generative import (
+from iada.data.formats.contrapro import ContrastiveItem
+from iada.evaluation.contrastive import (
     Verdict,
     generative_accuracy,
     judge,

@@ -8,25 +8,24 @@ from typing import Any
 
 import pytest
 
+from iada.config.base import to_mapping, write_yaml
 from iada.config.data import DataConfig
 from iada.config.evaluate import EvaluateConfig
-from iada.config.files import to_mapping, write_yaml
-from iada.data.contrapro import read_contrastive
 from iada.data.documents import ParallelDocument
-from iada.data.readers import read_documents
+from iada.data.formats.contrapro import read_contrastive
+from iada.data.formats.readers import read_documents
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import DataError, RunError
-from iada.evaluation.contrastive import contrastive_accuracy
-from iada.evaluation.files import score_files, score_split
-from iada.evaluation.generative import generative_accuracy, source_documents
-from iada.evaluation.runs import (
+from iada.evaluation.contrastive import contrastive_accuracy, generative_accuracy, source_documents
+from iada.evaluation.score_files import score_files, score_split
+from iada.evaluation.score_runs import (
     add_scores,
     contrast_run,
     generate_run,
     measure_context_use,
     score_run,
 )
-from iada.training.folder import RunFolder
+from iada.runs.folder import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iada.data.documents import Document
-from iada.evaluation.segments import Segment
-from iada.evaluation.slide import block_starts, blocks
+from iada.evaluation.metrics import Segment, block_starts, blocks
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, MarianMTModel
 
 from iada.config.model import ModelConfig
-from iada.data.subwords import SpecialIds
-from iada.models.build import build_model
-from iada.models.dropout import drop
+from iada.data.tokens.subwords import SpecialIds
+from iada.models.build import build_model, drop
 
 TINY = ModelConfig(
     dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, max_positions=32

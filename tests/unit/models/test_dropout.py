@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from transformers import MarianMTModel
 
 from iada.config.model import ModelConfig
-from iada.data.subwords import SpecialIds
-from iada.models import dropout
+from iada.data.tokens.subwords import SpecialIds
+from iada.models import build as dropout
 from iada.models.build import build_model
 
 IDS = torch.arange(6, 30).reshape(2, 12)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from iada.data.collate import Batch
+from iada.data.windows.batch import Batch
 from iada.errors import ModelError
 from iada.models.observation import Changes, Observer, loss_positions
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from iada.analysis.importance_map import TokenView, WindowView
-from iada.analysis.results import Axis, Results, Row, Significance, write_results
-from iada.data.roles import Role
+from iada.data.windows.batch import Role
+from iada.experiments.results import Axis, Results, Row, Significance, write_results
 from iada.report.runs import RunSummary
 
 MakeRun = Callable[..., RunSummary]

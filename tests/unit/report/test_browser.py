@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from iada.analysis.importance_map import TokenView, WindowView
-from iada.data.roles import Role
+from iada.data.windows.batch import Role
 from iada.report.experiment_sections import EXPERIMENTS
-from iada.report.material import find_material
-from iada.report.overview import report_sections
-from iada.report.page import write_page
+from iada.report.overview import find_material, report_sections
+from iada.report.page import FigureBlock, Section, TableBlock, write_page
 from iada.report.run_sections import (
     Example,
     example_section,
@@ -23,7 +22,6 @@ from iada.report.run_sections import (
     training_section,
 )
 from iada.report.runs import RunSummary
-from iada.report.sections import FigureBlock, Section, TableBlock
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

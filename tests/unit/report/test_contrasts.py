@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from iada.report.contrasts import _QUANTILES, Contrast, difference, signed
-from iada.report.metrics import METRICS
+from iada.report.tables import METRICS
+from iada.report.verdict import _QUANTILES, Contrast, difference, signed
 
 BLEU, NLL, PRONOUNS = METRICS["s_bleu"], METRICS["dev_nll"], METRICS["pronouns"]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from iada.analysis.results import Axis, Results, Row
+from iada.experiments.results import Axis, Results, Row
 from iada.report.experiment_tables import (
     distance_gain_table,
     gains_by_share,
@@ -10,8 +10,7 @@ from iada.report.experiment_tables import (
     share_table,
     tag_table,
 )
-from iada.report.metrics import METRICS
-from iada.report.tables import Table
+from iada.report.tables import METRICS, Table
 
 NewRow = Callable[..., Row]
 NewResults = Callable[..., Results]

@@ -9,7 +9,7 @@ import pytest
 
 import iada.report
 from iada.report import figures
-from iada.report.drawing import PALETTE, Drawing, inline_svg
+from iada.report.charts import PALETTE, Drawing, inline_svg
 from iada.report.runs import RunSummary
 
 Draw = Callable[[list[RunSummary]], str]

@@ -1,6 +1,6 @@
 """Tables as LaTeX: escaped, grouped and complete."""
 
-from iada.report.latex import latex_text, to_latex
+from iada.report.page import latex_text, to_latex
 from iada.report.tables import Cell, Column, Table
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from iada.analysis.results import Results, write_results
-from iada.config.files import to_mapping, write_yaml
-from iada.config.methods import augmentation
+from iada.config.base import to_mapping, write_yaml
+from iada.config.method import augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
+from iada.experiments.results import Results, write_results
 from iada.report.experiment_sections import EXPERIMENTS
-from iada.report.material import find_material
+from iada.report.overview import find_material
 
 NewResults = Callable[..., Results]
 

@@ -9,15 +9,21 @@ from xml.etree import ElementTree
 import pytest
 
 from iada.analysis.importance_map import WindowView
-from iada.analysis.results import Results, Row, write_results
 from iada.cli.main import main
-from iada.report.drawing import png_file, svg_file
+from iada.experiments.results import Results, Row, write_results
+from iada.report.charts import png_file, svg_file
 from iada.report.experiment_sections import EXPERIMENTS
-from iada.report.files import markdown_report, older_files, write_files
-from iada.report.material import Material, find_material
-from iada.report.overview import report_sections, report_summary
-from iada.report.page import write_page
-from iada.report.sections import FigureBlock, Paragraph, Section, TableBlock
+from iada.report.overview import Material, find_material, report_sections, report_summary
+from iada.report.page import (
+    FigureBlock,
+    Paragraph,
+    Section,
+    TableBlock,
+    markdown_report,
+    older_files,
+    write_files,
+    write_page,
+)
 
 FIGURES = {"alpha_sweep", "pronouns", "distance", "low_resource", "pos"}
 

@@ -9,7 +9,8 @@ import pytest
 
 from iada.analysis.importance_map import WindowView
 from iada.errors import RunError
-from iada.report.page import Example, write_heat_map, write_report
+from iada.report.heatmap import write_heat_map
+from iada.report.run_sections import Example, write_report
 from iada.report.runs import RunSummary
 
 EXAMPLE = Example(
@@ -129,7 +130,7 @@ def test_a_failed_report_leaves_the_old_file_and_nothing_else(
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("iada.atomic.os.replace", fail)
+    monkeypatch.setattr("iada.storage.os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_report(path, runs, title="T")
     assert path.read_text(encoding="utf-8") == "old"

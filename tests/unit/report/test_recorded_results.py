@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from iada.report.experiment_sections import EXPERIMENTS
-from iada.report.files import markdown_report
-from iada.report.material import find_material
-from iada.report.metrics import METRICS
-from iada.report.overview import report_sections
-from iada.report.tables import spread_cell
+from iada.report.overview import find_material, report_sections
+from iada.report.page import markdown_report
+from iada.report.tables import METRICS, spread_cell
 
 RECORDED = Path(__file__).parents[3] / "docs" / "results"
 CORPORA = ("mini", "bcontrast")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from iada.analysis.results import Results, Row
+from iada.experiments.results import Results, Row
 from iada.report import paper
 from iada.report.result_tables import group_table, result_table, unmatched_table
 from iada.report.tables import Table, to_markdown

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from iada.config.augment import AugmentConfig
+from iada.config.base import to_mapping, write_yaml
 from iada.config.data import WindowConfig
-from iada.config.files import to_mapping, write_yaml
-from iada.config.methods import METHOD_NAMES, augmentation
+from iada.config.method import METHOD_NAMES, AugmentConfig, augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
 from iada.report.runs import METHOD_LABELS, RunSummary, group_runs, load_run, spread, system_name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from iada.analysis.results import Results, Row
+from iada.experiments.results import Results, Row
 from iada.report.tables import to_markdown
 from iada.report.verdict import answers, comparison_table, sweep_answer
 

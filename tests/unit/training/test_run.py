@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from iada.augment.perturbation import Drop, Zero
-from iada.config.methods import Method, augmentation
-from iada.config.mini import mini_run
+from iada.config.method import Method, augmentation
 from iada.config.model import ModelConfig
-from iada.config.run import RunConfig
-from iada.data.subwords import Subwords
+from iada.config.run import RunConfig, mini_run
+from iada.data.tokens.subwords import Subwords
+from iada.method.perturbation import Drop, Zero
 from iada.training.callbacks import MetricsFile
-from iada.training.run import describe_plan, replacement, train
-from iada.training.schedules import inverse_square_root
+from iada.training.train import describe_plan, replacement, train
+from iada.training.trainer import inverse_square_root
 
 TINY = ModelConfig(
     dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0

@@ -6,13 +6,13 @@ import pytest
 import torch
 from transformers import TrainingArguments
 
-from iada.config.augment import AugmentConfig
 from iada.config.data import WindowConfig
-from iada.data.batching import TokenBatchSampler
-from iada.data.collate import Collator
-from iada.data.store import Side, TokenStore
-from iada.data.subwords import SpecialIds
-from iada.data.windows import Windows
+from iada.config.method import AugmentConfig
+from iada.data.prepared.store import Side, TokenStore
+from iada.data.tokens.subwords import SpecialIds
+from iada.data.windows.batch import Collator
+from iada.data.windows.sampler import TokenBatchSampler
+from iada.data.windows.windows import Windows
 from iada.errors import ModelError, RunError
 from iada.training.trainer import IadaTrainer
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iada.data.documents import ParallelDocument
-from iada.data.findings import Finding, Findings, problem
 from iada.data.formats.assembly import DocumentSide, assemble
-from iada.data.formats.json_text import identifier, read_json
-from iada.data.formats.jsonl import clean_sentence
+from iada.data.formats.findings import Finding, Findings, problem
+from iada.data.formats.jsonl import clean_sentence, identifier, read_json
 from iada.errors import DataError
 
 AGENT_LANGUAGE = "en"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iada.data.documents import ParallelDocument
-from iada.data.findings import Finding, Findings, problem
-from iada.data.formats.groups import Record, group_records
-from iada.data.lines import Line, bad_line, repaired_lines
+from iada.data.formats.assembly import Record, group_records
+from iada.data.formats.findings import Finding, Findings, problem
+from iada.data.formats.lines import Line, bad_line, repaired_lines
 from iada.errors import DataError
 
 

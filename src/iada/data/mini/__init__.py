@@ -5,10 +5,9 @@ address that need the greeting. A grammar in code generates them from a seed, wi
 speech and a contrastive pronoun set. Nothing is read from disk or the network.
 """
 
-from iada.data.mini.contrastive import generate_contrastive
-from iada.data.mini.documents import generate_documents
-from iada.data.mini.files import MiniConfig, write_mini_corpus
-from iada.data.mini.sentences import TaggedDocument, TaggedSentence
+from iada.data.mini.composition import generate_documents
+from iada.data.mini.lexicon import TaggedDocument, TaggedSentence
+from iada.data.mini.writing import MiniConfig, generate_contrastive, write_mini_corpus
 
 __all__ = [
     "MiniConfig",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from iada.config.data import DataConfig
-from iada.data.findings import Findings
-from iada.data.readers import iterate_documents
+from iada.data.formats.findings import Findings
+from iada.data.formats.readers import iterate_documents
 
 Pairs = list[list[tuple[str, str]]]
 

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from iada.data.findings import WARNINGS, Kind
+from iada.data.formats.findings import WARNINGS, Kind
 
 Read = Callable[..., Any]
 PAGE = (Path(__file__).parents[4] / "docs" / "data-formats.md").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""A corpus on disk: checked once, encoded once, opened as memory-mapped arrays."""

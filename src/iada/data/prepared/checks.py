@@ -1,0 +1,129 @@
+"""Checks over a whole corpus, made while its documents stream by.
+
+What is odd about single sentence pairs is reported at once; copies of documents are known at the
+end. Of each document eight bytes stay in memory, and of each validation and test sentence a hash,
+so that a corpus of any size can be checked.
+"""
+
+from array import array
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from iada.config.data import Split
+from iada.data.documents import ParallelDocument
+from iada.data.formats.findings import Findings
+from iada.data.tokens.pretokenize import unnamed_tag
+
+LENGTH_RATIO = 3.0
+"""A side is suspicious beyond this many times the bytes of the other, `LENGTH_SLACK` aside."""
+LENGTH_SLACK = 40
+SHARED_LENGTH = 20
+"""Shorter sentences, such as greetings, are shared by chance."""
+
+
+class CorpusChecks:
+    """Watches the documents of all splits; validation and test must come before training."""
+
+    def __init__(self, findings: Findings, tags: Collection[str] = ()) -> None:
+        """Begin with an empty corpus.
+
+        Args:
+            findings: where to report.
+            tags: special tokens that may begin a source sentence.
+        """
+        self._findings = findings
+        self._tags = tags
+        self._held_out: dict[int, Split] = {}
+        # Python's hashes differ between processes, which no result depends on.
+        self._hashes = array("q")
+        self._splits: list[tuple[Split, Path, int]] = []
+        """Split, source file and number of documents before it."""
+
+    def watch(
+        self, split: Split, documents: Iterable[ParallelDocument]
+    ) -> Iterator[ParallelDocument]:
+        """Yield the documents unchanged and report what is odd about them.
+
+        Raises:
+            ValueError: validation or test come after training, too late to compare.
+        """
+        watched = {name for name, _, _ in self._splits}
+        if split != "train" and "train" in watched:
+            raise ValueError("watch `dev` and `test` before `train`")
+        for number, document in enumerate(documents):
+            if number == 0:
+                self._splits.append((split, _file(document), len(self._hashes)))
+            self._hashes.append(hash((document.source.sentences, document.target.sentences)))
+            self._check_lengths(document)
+            self._check_tags(document)
+            if split == "train":
+                self._check_shared(document)
+            else:
+                self._hold_out(split, document)
+            yield document
+
+    def finish(self) -> None:
+        """Report documents that are copies of earlier ones."""
+        hashes = np.frombuffer(self._hashes, dtype=np.int64)
+        order = np.argsort(hashes, kind="stable")
+        is_copy = np.zeros(len(order), dtype=bool)
+        is_copy[1:] = hashes[order][1:] == hashes[order][:-1]
+        # Of each run of equal hashes, the first is the original.
+        originals = order[np.maximum.accumulate(np.where(is_copy, 0, np.arange(len(order))))]
+        copies = sorted(zip(order[is_copy].tolist(), originals[is_copy].tolist(), strict=True))
+        for copy, original in copies:
+            file, name = self._locate(copy)
+            message = f"{name} is a copy of {self._locate(original)[1]}."
+            self._findings.report("duplicate_document", file, None, message)
+
+    def _locate(self, index: int) -> tuple[Path, str]:
+        split, file, start = next(s for s in reversed(self._splits) if s[2] <= index)
+        return file, f"document {index - start + 1} of {split}"
+
+    def _check_lengths(self, document: ParallelDocument) -> None:
+        pairs = zip(document.source.sentences, document.target.sentences, strict=True)
+        for number, (left, right) in enumerate(pairs, start=1):
+            if differ_in_length(left, right):
+                message = (
+                    f"sentence {number} of document {document.name} has {len(left.encode())} bytes "
+                    f"but its translation {len(right.encode())}. Is it aligned?"
+                )
+                self._findings.report("length_ratio", _file(document), None, message)
+
+    def _check_tags(self, document: ParallelDocument) -> None:
+        for number, sentence in enumerate(document.source.sentences, start=1):
+            if sentence.startswith("<") and (tag := unnamed_tag(sentence, self._tags)):
+                message = (
+                    f"sentence {number} of document {document.name} begins with {tag}, which is "
+                    "text here. If it is a tag, name it in `subwords.tags`."
+                )
+                self._findings.report("unnamed_tag", _file(document), None, message)
+
+    def _hold_out(self, split: Split, document: ParallelDocument) -> None:
+        for sentence in document.source.sentences:
+            if len(sentence) >= SHARED_LENGTH:
+                self._held_out.setdefault(hash(sentence), split)
+
+    def _check_shared(self, document: ParallelDocument) -> None:
+        held_out = self._held_out
+        for number, sentence in enumerate(document.source.sentences, start=1):
+            if hash(sentence) in held_out and len(sentence) >= SHARED_LENGTH:
+                message = (
+                    f"sentence {number} of document {document.name} is also in "
+                    f"{held_out[hash(sentence)]}."
+                )
+                self._findings.report("shared_sentence", _file(document), None, message)
+
+
+def differ_in_length(left: str, right: str) -> bool:
+    """Whether two sentences, neither of them empty, are too unlike in length to be translations."""
+    # In bytes, because scripts of dense characters need several for each.
+    shorter, longer = sorted((len(left.encode()), len(right.encode())))
+    return shorter > 0 and longer > LENGTH_RATIO * shorter + LENGTH_SLACK
+
+
+def _file(document: ParallelDocument) -> Path:
+    """Return the file of a document, which its name begins with."""
+    return Path(document.name.partition(":")[0])

@@ -1,0 +1,208 @@
+"""A prepared corpus: byte-pair encoding, token stores and the manifest that vouches for them.
+
+manifest.json      settings, counts, sha256 of every file; written last
+tokenizer/         the byte-pair encoding
+checks/            findings.jsonl (every finding), their summary in checks.json and checks.txt
+train/ dev/ test/  token stores
+
+What the manifest says beside the settings: counts, subsets, noise, hashes of the files.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from iada.config.base import to_mapping
+from iada.config.data import DataConfig, Split, SubwordConfig, WindowConfig
+from iada.config.method import AugmentConfig
+from iada.data.prepared.store import TokenStore, id_type
+from iada.data.tokens.subwords import Subwords
+from iada.data.windows.conditions import (
+    NoiseDescription,
+    context_noise,
+    describe_noise,
+    describe_subsets,
+)
+from iada.errors import DataError
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+"""Version of the layout; a folder of another version is refused."""
+
+_NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed")
+"""Keys of `data` that say where the corpus lies or what part of it to use, not what it is."""
+
+
+@dataclass(frozen=True)
+class PreparedCorpus:
+    """A finished folder of `iada prepare`."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "PreparedCorpus":
+        """Open a prepared folder; its files must have the sizes that the manifest gives."""
+        manifest_file = path / MANIFEST
+        if not manifest_file.is_file():
+            raise DataError(
+                f"{path} is not a prepared corpus: it has no {MANIFEST}. "
+                "Make it with `iada prepare`."
+            )
+        try:
+            manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
+            version = manifest["format"]
+        except (ValueError, KeyError, TypeError):
+            raise DataError(f"{manifest_file} is damaged. Prepare the corpus again.") from None
+        if version != FORMAT:
+            raise DataError(
+                f"{path} has format {version}, but this version of iada reads {FORMAT}. "
+                "Prepare the corpus again."
+            )
+        corpus = cls(path, manifest)
+        corpus._check_sizes()
+        return corpus
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return tuple(self.manifest["splits"])
+
+    def subwords(self) -> Subwords:
+        """Load the byte-pair encoding."""
+        return Subwords.load(self.path / "tokenizer")
+
+    def store(
+        self, split: str, subwords: Subwords, *, cipher_keys: Sequence[int] = ()
+    ) -> TokenStore:
+        """Map the token store of a split, with the source of these ciphers."""
+        if split not in self.splits:
+            raise DataError(f"{self.path} has no split `{split}`, only {', '.join(self.splits)}.")
+        dtype = self.manifest["splits"][split]["dtype"]
+        return TokenStore.open(
+            self.path / split, subwords.special, dtype=dtype, cipher_keys=cipher_keys
+        )
+
+    def summary(self) -> str:
+        """Return the findings and the size of every split as text."""
+        checks = (self.path / "checks" / "checks.txt").read_text(encoding="utf-8")
+        header = ("split", "documents", "sentences", "source tokens", "target tokens")
+        rows = [
+            (name, *(f"{n:,}" for n in (r["documents"], r["sentences"], *_plain_tokens(r))))
+            for name, r in self.manifest["splits"].items()
+        ]
+        table = [f"{row[0]:<7}" + "".join(f"{cell:>15}" for cell in row[1:]) for row in rows]
+        first = f"{header[0]:<7}" + "".join(f"{cell:>15}" for cell in header[1:])
+        vocabulary = f"{self.manifest['vocabulary']:,} pieces in the vocabulary"
+        return "\n".join([checks, first, *table, vocabulary])
+
+    def check_settings(
+        self, data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+    ) -> None:
+        """Refuse to serve a run whose corpus or encoding is another one."""
+        given = store_settings(data, subwords, augment)
+        # A setting that is newer than the folder had its default when the folder was made.
+        saved = store_settings(DataConfig(), SubwordConfig()) | self.manifest["settings"]
+        # Both ways: the ciphers of an encoding are told only if it has any.
+        changed = [
+            f"{key} is {saved.get(key)!r} in the prepared corpus and {given.get(key)!r} here"
+            for key in dict.fromkeys((*given, *saved))
+            if saved.get(key) != given.get(key)
+        ]
+        if changed:
+            raise DataError(
+                f"{self.path} was prepared with other settings: {'; '.join(changed)}. "
+                "Use the same settings, or prepare the corpus into another folder."
+            )
+
+    def verify(self) -> None:
+        """Compare every file with its sha256; reads the whole folder."""
+        for name, record in self.manifest["files"].items():
+            if sha256(self.path / name) != record["sha256"]:
+                raise DataError(f"{self.path / name} has changed. Prepare the corpus again.")
+
+    def _check_sizes(self) -> None:
+        for name, record in self.manifest["files"].items():
+            path = self.path / name
+            size = path.stat().st_size if path.is_file() else None
+            if size != record["bytes"]:
+                raise DataError(
+                    f"{path} should have {record['bytes']} bytes but "
+                    f"{'is missing' if size is None else f'has {size}'}. Prepare the corpus again."
+                )
+
+
+def store_settings(
+    data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+) -> dict[str, Any]:
+    """Return the settings that a prepared corpus depends on, by key."""
+    settings = {
+        f"data.{key}": value for key, value in to_mapping(data).items() if key not in _NOT_IN_STORE
+    }
+    settings |= {f"subwords.{key}": value for key, value in to_mapping(subwords).items()}
+    if augment is not None and augment.cipher_keys:
+        settings["augment.cipher_keys"] = list(augment.cipher_keys)
+        settings["augment.cipher_cased"] = augment.cipher_cased
+    return settings
+
+
+def describe_files(folder: Path, *, without: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return size and sha256 of every file under a folder but `without`, by relative name."""
+    left_out = {folder / name for name in without}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in left_out)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in files
+    }
+
+
+def _plain_tokens(record: Mapping[str, Any]) -> tuple[int, int]:
+    return record["tokens"]["source"], record["tokens"]["target"]
+
+
+def sha256(path: Path) -> str:
+    """Return the sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_work(
+    folder: Path, splits: Iterable[Split], *, subset_seed: int, windows: WindowConfig
+) -> dict[str, Any]:
+    """Describe a folder in which every stage is complete.
+
+    Args:
+        folder: the work folder.
+        splits: the splits in it.
+        subset_seed: seed of the low-resource subsets to describe.
+        windows: the noise to describe, if there is any.
+    """
+    subwords = Subwords.load(folder / "tokenizer")
+    dtype = id_type(len(subwords))
+    train = TokenStore.open(folder / "train", subwords.special, dtype=dtype)
+    sizes = np.diff(train.document_starts)
+    checks = _read(folder / "checks" / "checks.json")
+    return {
+        "vocabulary": len(subwords),
+        "splits": {s: _read(folder / s / "counts.json") | {"dtype": dtype} for s in splits},
+        "checks": {"errors": checks["errors"], "warnings": checks["warnings"]},
+        "subsets": {"seed": subset_seed, "shares": describe_subsets(sizes, subset_seed)},
+        "noise": _noise(train, windows),
+        "files": describe_files(folder, without=(MANIFEST,)),
+    }
+
+
+def _noise(train: TokenStore, windows: WindowConfig) -> NoiseDescription | None:
+    """Describe the noisy context that the recipe asks for."""
+    noise = context_noise(windows)
+    return None if noise is None else describe_noise(train, noise, context=windows.context)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content

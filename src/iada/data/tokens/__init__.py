@@ -1,0 +1,1 @@
+"""Text to token ids and back: subwords, the word-by-word encoder, BPE-dropout and ciphers."""

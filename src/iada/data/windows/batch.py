@@ -1,0 +1,199 @@
+"""What a token is within its window.
+
+Roles travel beside the ids as an int8 tensor of the same shape. Everything that must never be
+perturbed and never enters the importance statistics is SPECIAL: padding, `<s>`, `</s>`, `<sep>`,
+`<mask>` and tags.
+
+The windows of a batch end to end: no Python per row, and nothing padded yet.
+
+Windows to padded tensors.
+
+A batch is padded from windows one by one, or from `Rows`, the same windows end to end, which costs
+no Python per row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from iada.data.prepared.store import Ids, Offsets
+
+
+class Role(IntEnum):
+    """Part of the window that a token belongs to."""
+
+    SPECIAL = 0
+    CONTEXT = 1
+    CURRENT = 2
+
+
+Roles = npt.NDArray[np.int8]
+
+
+IGNORED = -100
+"""Label of positions outside the loss, as PyTorch and Transformers expect it."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """One training instance."""
+
+    source_ids: Ids
+    source_roles: Roles
+    target_ids: Ids
+    """Decoder input."""
+    target_roles: Roles
+    labels: Offsets
+    """What the decoder must predict at each position; IGNORED outside the loss."""
+    sentence: int
+    """Number of the first current sentence in the store."""
+    epoch: int = 0
+    """Epoch in which the window was drawn."""
+    sentences: int = 1
+    """Number of current sentences."""
+
+    @property
+    def noise_key(self) -> tuple[int, ...]:
+        """Identity of the draw: epoch, first current sentence, and how many unless it is one."""
+        return noise_key(self.epoch, self.sentence, self.sentences)
+
+
+def noise_key(epoch: int, sentence: int, sentences: int) -> tuple[int, ...]:
+    """Return what identifies the draw of a window in an epoch."""
+    return (epoch, sentence) if sentences == 1 else (epoch, sentence, sentences)
+
+
+class Gathered(NamedTuple):
+    """One side of the windows of a batch end to end, each sentence followed by `<sep>`."""
+
+    ids: Ids
+    """(tokens,)"""
+    lengths: Offsets
+    """(windows,)"""
+    is_context: npt.NDArray[np.bool_]
+    """(tokens,)"""
+
+
+@dataclass(frozen=True)
+class CipheredRows:
+    """The enciphered sources of the windows of a batch end to end."""
+
+    ids: Ids
+    """(tokens,)"""
+    lengths: Offsets
+    """(windows,)"""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The windows of a batch end to end: each array is that of all windows, joined."""
+
+    source_ids: Ids
+    """(source tokens,)"""
+    source_roles: Roles
+    """(source tokens,)"""
+    source_lengths: Offsets
+    """(windows,)"""
+    target_ids: Ids
+    """(target tokens,)"""
+    target_roles: Roles
+    """(target tokens,)"""
+    labels: Offsets
+    """(target tokens,)"""
+    target_lengths: Offsets
+    """(windows,)"""
+    noise_key: tuple[int, ...]
+    """That of the first window."""
+    ciphered: CipheredRows | None = None
+    """The source once more, enciphered, where the corpus has ciphers."""
+
+
+class Batch(TypedDict):
+    """A batch as models and objective read it; (rows, source length) or (rows, target length)."""
+
+    input_ids: Tensor
+    """Source tokens, right-padded."""
+    attention_mask: Tensor
+    """1 where `input_ids` is not padding."""
+    decoder_input_ids: Tensor
+    """Decoder input tokens, right-padded."""
+    labels: Tensor
+    """Token to predict at each decoder position; -100 outside the loss."""
+    source_roles: Tensor
+    """int8 `Role` of each source token."""
+    target_roles: Tensor
+    """int8 `Role` of each decoder-input token."""
+    noise_key: tuple[int, ...]
+    """Identity of the batch: epoch and first current sentence, and the number of current sentences
+    of its first window unless it is one. The perturbation noise is a function of it, whatever the
+    number of processes and however often a run was resumed."""
+    cipher_input_ids: NotRequired[Tensor]
+    """(rows, enciphered length): the source once more, enciphered, right-padded."""
+    cipher_attention_mask: NotRequired[Tensor]
+    """1 where `cipher_input_ids` is not padding."""
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Move the tensors of a batch."""
+    moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in batch.items()}
+    return cast(Batch, moved)
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Pad windows into a batch."""
+
+    pad_id: int
+
+    def __call__(self, windows: Sequence[Window] | Rows) -> Batch:
+        """Pad to the longest window of each side."""
+        rows = windows if isinstance(windows, Rows) else _end_to_end(windows)
+        source, target = _filled(rows.source_lengths), _filled(rows.target_lengths)
+        ids, roles = np.int64, np.int8
+        batch: Batch = {
+            "input_ids": _padded(rows.source_ids, source, self.pad_id, ids),
+            "attention_mask": torch.from_numpy(source.astype(np.int64)),
+            "decoder_input_ids": _padded(rows.target_ids, target, self.pad_id, ids),
+            "labels": _padded(rows.labels, target, IGNORED, ids),
+            "source_roles": _padded(rows.source_roles, source, Role.SPECIAL, roles),
+            "target_roles": _padded(rows.target_roles, target, Role.SPECIAL, roles),
+            "noise_key": rows.noise_key,
+        }
+        if rows.ciphered is not None:
+            filled = _filled(rows.ciphered.lengths)
+            batch["cipher_input_ids"] = _padded(rows.ciphered.ids, filled, self.pad_id, ids)
+            batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
+        return batch
+
+
+def _end_to_end(windows: Sequence[Window]) -> Rows:
+    return Rows(
+        source_ids=np.concatenate([w.source_ids for w in windows]),
+        source_roles=np.concatenate([w.source_roles for w in windows]),
+        source_lengths=np.array([len(w.source_ids) for w in windows]),
+        target_ids=np.concatenate([w.target_ids for w in windows]),
+        target_roles=np.concatenate([w.target_roles for w in windows]),
+        labels=np.concatenate([w.labels for w in windows]),
+        target_lengths=np.array([len(w.target_ids) for w in windows]),
+        noise_key=windows[0].noise_key,
+    )
+
+
+def _filled(lengths: Offsets) -> npt.NDArray[np.bool_]:
+    """(rows, longest): true where a row has a token."""
+    return np.asarray(np.arange(lengths.max()) < lengths[:, None])
+
+
+def _padded(
+    values: npt.NDArray[Any], filled: npt.NDArray[np.bool_], fill: int, dtype: npt.DTypeLike
+) -> Tensor:
+    padded = np.full(filled.shape, fill, dtype=dtype)
+    # Row after row, which is the order of the values.
+    padded[filled] = values
+    return torch.from_numpy(padded)

@@ -1,0 +1,205 @@
+"""Where windows begin and end: arithmetic on sentence numbers, without touching a token.
+
+A window is three sentence numbers: sentences first to current - 1 are its context, sentences
+current to stop - 1 are its current part. Two strategies choose the current parts. `sliding` takes
+the next `stride` sentences, so that the parts joined are the document. `multires` cuts the document
+into 1, 2, 4, ... parts of as equal sentence count as possible, down to single sentences.
+Whatever a limit takes away is counted in a message. The limit holds for all sides of the store, so
+that an enciphered source fits where its plain one does.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from iada.config.data import WindowConfig
+from iada.data.prepared.store import Offsets, TokenStore
+from iada.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Sentence numbers of windows, each array (windows,)."""
+
+    first: Offsets
+    """Oldest context sentence; equal to `current` without context."""
+    current: Offsets
+    """First current sentence."""
+    stop: Offsets
+    """One past the last current sentence."""
+
+    def __len__(self) -> int:
+        return len(self.current)
+
+    def select(self, chosen: npt.NDArray[np.bool_]) -> "Spans":
+        """Return the windows where `chosen`, (windows,), is true."""
+        return Spans(self.first[chosen], self.current[chosen], self.stop[chosen])
+
+
+def current_parts(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+    """Cut documents into current parts that fit `windows.max_length`, still without context.
+
+    Args:
+        store: the sentences.
+        config: how to cut.
+        documents: (documents,) ascending numbers of the documents to cut.
+
+    Raises:
+        DataError: a sentence is too long by itself, or no part has text on both sides.
+    """
+    _refuse_long_sentences(store, config.max_length, documents)
+    if config.strategy == "sliding":
+        parts = _sliding(store, config, documents)
+    else:
+        parts = _multires(store, config.max_length, documents)
+    return _with_text(store, parts)
+
+
+def with_context(store: TokenStore, parts: Spans, config: WindowConfig) -> Spans:
+    """Put up to `windows.context` sentences before each part, as many as fit on both sides."""
+    wanted = wanted_first(store, parts, config.context)
+    fitting = [
+        np.searchsorted(offsets, offsets[parts.stop] - config.max_length)
+        for offsets in _all_offsets(store)
+    ]
+    # Without context the part fits, so a document's start never lies after it.
+    first = np.maximum.reduce([wanted, *fitting])
+    report_lost_context(first > wanted, config.max_length)
+    return replace(parts, first=first)
+
+
+def wanted_first(store: TokenStore, parts: Spans, context: int) -> Offsets:
+    """(windows,): oldest context sentence of each window if length were no matter."""
+    starts = np.asarray(store.document_starts)[store.document_of[parts.current]]
+    return np.asarray(np.maximum(starts, parts.current - context))
+
+
+def report_lost_context(lost: npt.NDArray[np.bool_], max_length: int) -> None:
+    """Say how many windows lost context to the length limit; `lost` is (windows,)."""
+    if lost.any():
+        logger.warning(
+            "%d of %d windows lost their oldest context to fit `windows.max_length` (%d tokens).",
+            int(lost.sum()),
+            len(lost),
+            max_length,
+        )
+
+
+def _sliding(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+    sentences = np.arange(len(store))
+    document_stops = np.asarray(store.document_starts)[store.document_of + 1]
+    wanted = np.minimum(sentences + config.stride, document_stops)
+    fitting = [
+        np.searchsorted(offsets, offsets[:-1] + config.max_length, side="right") - 1
+        for offsets in _all_offsets(store)
+    ]
+    # At least one sentence: those that do not fit belong to documents that were not chosen.
+    stop = np.maximum(np.minimum.reduce([wanted, *fitting]), sentences + 1)
+    current = sentences if config.stride == 1 else _chain(stop)
+    current = current[_is_among(store.document_of[current], documents)]
+    if shortened := int((stop[current] < wanted[current]).sum()):
+        logger.warning(
+            "%d of %d windows have fewer current sentences than `windows.stride` (%d) to fit "
+            "`windows.max_length` (%d tokens); the next window begins earlier.",
+            shortened,
+            len(current),
+            config.stride,
+            config.max_length,
+        )
+    return Spans(current, current, stop[current])
+
+
+def _chain(stop: Offsets) -> Offsets:
+    """Return 0 and every sentence where the part before it stops; documents follow each other."""
+    stops = stop.tolist()
+    begins = []
+    position = 0
+    while position < len(stops):
+        begins.append(position)
+        position = stops[position]
+    return np.array(begins, dtype=np.int64)
+
+
+def _multires(store: TokenStore, max_length: int, documents: Offsets) -> Spans:
+    starts = np.asarray(store.document_starts)
+    begins, sizes = starts[documents], np.diff(starts)[documents]
+    found = [np.empty(0, dtype=np.int64)]
+    count = 1
+    # A document takes part until an earlier resolution has cut it into single sentences.
+    while (takes_part := sizes > count // 2).any():
+        begin, size = begins[takes_part, None], sizes[takes_part, None]
+        # Equal up to one sentence, and every cut is also a cut of all finer resolutions.
+        cuts = begin + np.arange(count + 1) * size // count
+        current, stop = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()
+        filled = current < stop
+        found.append(current[filled] * (len(store) + 1) + stop[filled])
+        count *= 2
+    current, stop = np.divmod(np.unique(np.concatenate(found)), len(store) + 1)
+    fits = _longer_side(store, current, stop) <= max_length
+    if dropped := int((~fits).sum()):
+        logger.warning(
+            "%d of %d parts are longer than `windows.max_length` (%d tokens): left out, "
+            "their halves remain.",
+            dropped,
+            len(fits),
+            max_length,
+        )
+    return Spans(current, current, stop).select(fits)
+
+
+def _with_text(store: TokenStore, parts: Spans) -> Spans:
+    """Leave out parts without a token on one of the sides, which teach nothing."""
+    sentences = parts.stop - parts.current
+    filled = np.ones(len(parts), dtype=np.bool_)
+    for offsets in _all_offsets(store):
+        # Every sentence is followed by `<sep>`.
+        filled &= offsets[parts.stop] - offsets[parts.current] > sentences
+    if left_out := int((~filled).sum()):
+        logger.warning(
+            "%d of %d windows have a current part with an empty side: kept as context, not "
+            "trained on.",
+            left_out,
+            len(parts),
+        )
+    if not filled.any():
+        raise DataError(
+            "No sentence pair has text on both sides, so there is no window. "
+            "Check that the files of the two sides belong together."
+        )
+    return parts.select(filled)
+
+
+def _refuse_long_sentences(store: TokenStore, max_length: int, documents: Offsets) -> None:
+    sentences = np.arange(len(store))
+    lengths = _longer_side(store, sentences, sentences + 1)
+    over = np.flatnonzero(lengths > max_length)
+    over = over[_is_among(store.document_of[over], documents)]
+    if len(over):
+        worst = int(over[0])
+        document = int(store.document_of[worst])
+        number = worst - int(store.document_starts[document]) + 1
+        raise DataError(
+            f"{store.document_names[document]}: sentence {number} needs {lengths[worst]} tokens "
+            f"but `windows.max_length` is {max_length} ({len(over)} such sentences). "
+            "Split the sentence on both sides, or raise the limit."
+        )
+
+
+def _is_among(found: Offsets, documents: Offsets) -> npt.NDArray[np.bool_]:
+    """(sentences,): whether each document number of `found` is one of `documents`."""
+    return np.isin(found, documents)
+
+
+def _longer_side(store: TokenStore, first: Offsets, stop: Offsets) -> Offsets:
+    """(windows,): tokens of the longest side of sentences first to stop - 1."""
+    lengths = [offsets[stop] - offsets[first] for offsets in _all_offsets(store)]
+    return np.asarray(np.maximum.reduce(lengths))
+
+
+def _all_offsets(store: TokenStore) -> list[Offsets]:
+    # Plain views: a memory map would make every intermediate result a map as well.
+    return [np.asarray(side.offsets) for side in store.sides]

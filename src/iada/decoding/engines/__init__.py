@@ -1,0 +1,1 @@
+"""Search engines: each answers the requests of the wavefront for one kind of model."""

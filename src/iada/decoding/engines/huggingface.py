@@ -1,0 +1,176 @@
+"""Beam search by `generate` of Transformers, for every architecture that has it.
+
+Prefixes of different lengths are padded on the left and read in one pass. Models with absolute
+decoder positions would then see shifted positions, so these are moved back row by row; where a
+model does not allow that, only prefixes of equal length share a batch. Both give what decoding
+each sentence alone gives.
+"""
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import LogitsProcessor, LogitsProcessorList
+
+from iada.config.decode import DecodeConfig
+from iada.data.tokens.subwords import SpecialIds
+from iada.decoding.engines.interface import Hypothesis, Request
+
+_IMPOSSIBLE = -1e8
+
+
+class HuggingFaceEngine:
+    """Search with `model.generate`."""
+
+    name = "huggingface"
+
+    def __init__(self, model: Any, special: SpecialIds, config: DecodeConfig) -> None:
+        self.model = model.eval()
+        self.special = special
+        self.config = config
+        decoder = model.get_decoder()
+        self._positions: nn.Module | None = getattr(decoder, "embed_positions", None)
+        # Marian, BART and mBART take position ids; T5 has relative positions only.
+        self.can_pad = self._positions is None or _takes_position_ids(self._positions)
+
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each request, best first."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, request in enumerate(requests):
+            groups[0 if self.can_pad else len(request.prefix)].append(number)
+        found: list[list[Hypothesis]] = [[] for _ in requests]
+        for numbers in groups.values():
+            for number, hypotheses in zip(
+                numbers, self._search([requests[i] for i in numbers]), strict=True
+            ):
+                found[number] = hypotheses
+        return found
+
+    @torch.inference_mode()
+    def _search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        source, source_mask = self._padded([r.source for r in requests], left=False)
+        prefix, prefix_mask = self._padded([r.prefix for r in requests], left=True)
+        special, count = self.special, self.config.n_best
+        is_greedy = self.config.beam == 1
+        with self._shifted_positions((prefix_mask == 0).sum(dim=1)):
+            found = self.model.generate(
+                input_ids=source,
+                attention_mask=source_mask,
+                decoder_input_ids=prefix,
+                decoder_attention_mask=prefix_mask,
+                num_beams=self.config.beam,
+                num_return_sequences=count,
+                do_sample=False,
+                # Greedy search has no penalty, and says so.
+                length_penalty=None if is_greedy else self.config.length_penalty,
+                early_stopping=False,
+                max_length=None,
+                max_new_tokens=max(r.max_new for r in requests) + 1,
+                pad_token_id=special.pad,
+                eos_token_id=special.eos,
+                suppress_tokens=[i for i in special.all if i not in (special.eos, special.sep)],
+                logits_processor=LogitsProcessorList(
+                    [_Limits(requests, prefix.shape[1], special, self.model.device)]
+                ),
+                return_dict_in_generate=True,
+                output_scores=not is_greedy,
+                output_logits=is_greedy,
+            )
+        generated = found.sequences[:, prefix.shape[1] :].tolist()
+        tokens = [tuple(_ended(row, special.eos)[:-1]) for row in generated]
+        if is_greedy:
+            scores = self._greedy_scores(found.logits, generated)
+        else:
+            scores = found.sequences_scores.tolist()
+        hypotheses = list(map(Hypothesis, tokens, scores))
+        # Places that no hypothesis has reached hold a score of minus a thousand million.
+        return [
+            [h for h in hypotheses[start : start + count] if h.score > _IMPOSSIBLE]
+            for start in range(0, len(hypotheses), count)
+        ]
+
+    def _greedy_scores(
+        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Score the one hypothesis of each row as beam search would."""
+        steps = torch.stack([step.float().log_softmax(dim=-1) for step in logits], dim=1)
+        scores = []
+        for row, tokens in zip(steps, generated, strict=True):
+            said = _ended(tokens, self.special.eos)
+            total = sum(float(row[i, token]) for i, token in enumerate(said[: len(row)]))
+            scores.append(total / len(said) ** self.config.length_penalty)
+        return scores
+
+    def _padded(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
+        width = max(len(row) for row in rows)
+        ids = torch.full((len(rows), width), self.special.pad)
+        mask = torch.zeros_like(ids)
+        for number, row in enumerate(rows):
+            where = slice(width - len(row), width) if left else slice(0, len(row))
+            ids[number, where] = torch.tensor(row)
+            mask[number, where] = 1
+        return ids.to(self.model.device), mask.to(self.model.device)
+
+    @contextmanager
+    def _shifted_positions(self, padding: Tensor) -> Iterator[None]:
+        """Count decoder positions from the first real token of each row."""
+        if self._positions is None or not bool(padding.any()):
+            yield
+            return
+        shift = padding.repeat_interleave(self.config.beam).unsqueeze(1)
+
+        def hook(module: Any, _: Any, kwargs: dict[str, Any], __: Tensor) -> Tensor:
+            # Looked up here: BART's own lookup takes positions of one row only. BART and mBART
+            # begin their table at an offset.
+            positions = (kwargs["position_ids"] - shift).clamp(min=0)
+            return nn.functional.embedding(positions + getattr(module, "offset", 0), module.weight)
+
+        handle = self._positions.register_forward_hook(hook, with_kwargs=True)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+
+class _Limits(LogitsProcessor):
+    """Keep each row to its own limits of length, and to what it may say."""
+
+    def __init__(
+        self, requests: Sequence[Request], prompt: int, special: SpecialIds, device: Any
+    ) -> None:
+        self.most = torch.tensor([r.max_new for r in requests], device=device)
+        self.least = torch.tensor([r.min_new for r in requests], device=device)
+        self.may_separate = torch.tensor([r.may_separate for r in requests], device=device)
+        self.prompt = prompt
+        self.special = special
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        beams = scores.shape[0] // len(self.most)
+        said = input_ids.shape[1] - self.prompt
+        full = (said >= self.most).repeat_interleave(beams)
+        too_short = (said < self.least).repeat_interleave(beams)
+        others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
+        others[self.special.eos] = False
+        scores = scores.masked_fill(full[:, None] & others, -torch.inf)
+        scores = scores.masked_fill(too_short[:, None] & ~others, -torch.inf)
+        no_separator = ~self.may_separate.repeat_interleave(beams)
+        separator = torch.zeros_like(others)
+        separator[self.special.sep] = True
+        return scores.masked_fill(no_separator[:, None] & separator, -torch.inf)
+
+
+def _ended(tokens: Sequence[int], eos: int) -> list[int]:
+    """Return the tokens up to the first `</s>`, which is added where a limit cut it off."""
+    said = list(tokens)
+    return said[: said.index(eos) + 1] if eos in said else [*said, eos]
+
+
+def _takes_position_ids(positions: nn.Module) -> bool:
+    # The signature, not the code object: Marian's `forward` is wrapped by `torch.no_grad`, and
+    # M2M100's has a local variable of that name.
+    takes = "position_ids" in inspect.signature(positions.forward).parameters
+    return takes and isinstance(positions, nn.Embedding)

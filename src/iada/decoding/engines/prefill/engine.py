@@ -1,0 +1,213 @@
+"""Our own beam search for stock Marian models: the target prefix is read in one pass.
+
+Sources and prefixes are encoded in small groups of like length, the beams of all sentences then go
+on together, and sentences that are done leave the batch. Results are those of `generate`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import MarianMTModel
+
+from iada.config.decode import DecodeConfig
+from iada.data.tokens.subwords import SpecialIds
+from iada.decoding.engines.interface import Hypothesis, Request
+from iada.decoding.engines.prefill.decoder import MarianSearchModel, Memory, merge_memories
+from iada.decoding.engines.prefill.int8 import Attention, FixedPointAttention, with_int8_layers
+from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
+
+# Padded tokens of one side that are encoded at once: enough for full speed, and little padding.
+_GROUP_TOKENS = 768
+# Rows whose logits exist at the same time.
+_LOGIT_ROWS = 160
+# Steps between looks for finished sentences and dead slots to remove.
+_TIDY_INTERVAL = 4
+
+
+class PrefillEngine:
+    """Search on PyTorch, with prefix and source kept once per sentence."""
+
+    name = "prefill"
+
+    def __init__(self, model: Any, special: SpecialIds, config: DecodeConfig) -> None:
+        """Prepare a model.
+
+        Args:
+            model: a stock `MarianMTModel`; see `supports`.
+            special: ids of the special tokens.
+            config: how to search.
+        """
+        self.special = special
+        self.config = config
+        model.eval()
+        if config.precision == "int8":
+            self.model = MarianSearchModel(with_int8_layers(model), FixedPointAttention())
+        else:
+            self.model = MarianSearchModel(model, Attention())
+        self.device: torch.device = model.model.decoder.embed_tokens.weight.device
+
+    @staticmethod
+    def supports(model: Any) -> bool:
+        """Tell whether the engine knows the architecture."""
+        return type(model) is MarianMTModel
+
+    @torch.inference_mode()
+    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        """Return the best hypotheses of each request, best first."""
+        order = sorted(range(len(requests)), key=lambda i: len(requests[i].source))
+        ordered = [requests[i] for i in order]
+        searches = [
+            BeamSearch(self.config.beam, self.config.length_penalty, self.special.eos, r.max_new)
+            for r in ordered
+        ]
+        hidden, memory = self._begin(ordered)
+        self._run(ordered, searches, hidden, memory)
+        found: list[list[Hypothesis]] = [[] for _ in requests]
+        for number, search in zip(order, searches, strict=True):
+            found[number] = search.ended[: self.config.n_best]
+        return found
+
+    def _begin(self, requests: Sequence[Request]) -> tuple[Tensor, Memory]:
+        """Encode sources and read prefixes; (rows, dim) hidden states and the memory."""
+        hidden, memories = [], []
+        for group in _groups([max(len(r.source), len(r.prefix)) for r in requests]):
+            source = _padded([r.source for r in requests[group]], self.special.pad)
+            prefix = _padded([r.prefix for r in requests[group]], self.special.pad)
+            lengths = torch.tensor([len(r.prefix) for r in requests[group]])
+            is_source = torch.arange(source.shape[1]) < torch.tensor(
+                [[len(r.source)] for r in requests[group]]
+            )
+            states, memory = self.model.begin(
+                source.to(self.device),
+                is_source.to(self.device),
+                prefix.to(self.device),
+                lengths.to(self.device),
+            )
+            hidden.append(states)
+            memories.append(memory)
+        longest = max(r.max_new for r in requests)
+        room = self.config.beam * min(longest, 4 * _TIDY_INTERVAL)
+        return torch.cat(hidden), merge_memories(memories, room)
+
+    def _run(
+        self,
+        requests: Sequence[Request],
+        searches: Sequence[BeamSearch],
+        hidden: Tensor,
+        memory: Memory,
+    ) -> None:
+        """Search until every sentence is done."""
+        rows = list(range(len(requests)))
+        hidden = hidden[:, None]
+        step = 0
+        while True:
+            parents, tokens = self._choose(
+                [requests[i] for i in rows], [searches[i] for i in rows], hidden
+            )
+            alive = [place for place, i in enumerate(rows) if not searches[i].is_done]
+            if not alive:
+                return
+            memory.follow(parents)
+            step += 1
+            if step % _TIDY_INTERVAL == 0:
+                if len(alive) < len(rows):
+                    kept = torch.tensor(alive, device=self.device)
+                    memory.keep_rows(kept)
+                    tokens = tokens[kept]
+                    rows = [rows[place] for place in alive]
+                living, count = memory.live_slots()
+                if memory.used - count > count // 4:
+                    memory.forget_dead_slots(living, count)
+            hidden = self.model.step(tokens, memory)
+
+    def _choose(
+        self, requests: Sequence[Request], searches: Sequence[BeamSearch], hidden: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Choose the next token of every beam.
+
+        Args:
+            requests: of the rows.
+            searches: of the rows, advanced by one step unless they are done.
+            hidden: (rows, beams, dim), or (rows, 1, dim) at first, when all beams are alike.
+
+        Returns:
+            (rows, beams) numbers of the beams that go on, and (rows, beams) their next tokens.
+        """
+        rows, beams, _ = hidden.shape
+        scores, ids = self._candidates(requests, searches, hidden.flatten(0, 1), beams)
+        count = scores.shape[1]
+        running = [[score for score, _ in s.open[:beams]] for s in searches]
+        scores = (
+            scores.view(rows, beams, count) + torch.tensor(running, device=self.device)[:, :, None]
+        )
+        best = scores.flatten(1).topk(min(2 * self.config.beam, beams * count), dim=1)
+        beam_numbers = (best.indices // count).tolist()
+        tokens = ids.view(rows, -1).gather(1, best.indices).tolist()
+        values = best.values.tolist()
+        parents_out, tokens_out = [], []
+        for row, search in enumerate(searches):
+            chosen: list[Candidate] = []
+            if not search.is_done:
+                chosen = search.advance(
+                    list(map(Candidate, values[row], beam_numbers[row], tokens[row]))
+                )
+            parents_out.append([c.beam for c in chosen] or [0] * self.config.beam)
+            tokens_out.append([c.token for c in chosen] or [self.special.eos] * self.config.beam)
+        return (
+            torch.tensor(parents_out, device=self.device),
+            torch.tensor(tokens_out, device=self.device),
+        )
+
+    def _candidates(
+        self,
+        requests: Sequence[Request],
+        searches: Sequence[BeamSearch],
+        hidden: Tensor,
+        beams: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Return (rows times beams, candidates) log-probabilities and ids."""
+        said = [len(search.open[0][1]) for search in searches]
+        special = self.special
+        pairs = list(zip(requests, said, strict=True))
+
+        def per_beam(flags: list[bool]) -> Tensor:
+            return torch.tensor(flags, device=self.device).repeat_interleave(beams)
+
+        rules = Rules(
+            forbidden=torch.tensor(
+                [i for i in special.all if i not in (special.eos, special.sep)], device=self.device
+            ),
+            end=special.eos,
+            separator=special.sep,
+            may_separate=per_beam([r.may_separate for r in requests]),
+            may_end=per_beam([length >= r.min_new for r, length in pairs]),
+            must_end=per_beam([length >= r.max_new for r, length in pairs]),
+        )
+        found = []
+        for start in range(0, len(hidden), _LOGIT_ROWS):
+            part = slice(start, start + _LOGIT_ROWS)
+            logits = self.model.logits(hidden[part])
+            found.append(top_tokens(logits, rules.rows(part), 2 * self.config.beam))
+        scores, ids = zip(*found, strict=True)
+        return torch.cat(scores), torch.cat(ids)
+
+
+def _groups(lengths: Sequence[int]) -> list[slice]:
+    """Cut a sorted sequence into groups of at most `_GROUP_TOKENS` tokens with padding."""
+    groups: list[slice] = []
+    start = longest = 0
+    for number, length in enumerate(lengths):
+        longest = max(longest, length)
+        if number > start and (number + 1 - start) * longest > _GROUP_TOKENS:
+            groups.append(slice(start, number))
+            start, longest = number, length
+    groups.append(slice(start, len(lengths)))
+    return groups
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """Return (rows, longest) ids, padded on the right."""
+    width = max(len(row) for row in rows)
+    return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])

@@ -1,0 +1,209 @@
+"""From finished runs to the results of an experiment."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from iada.analysis.parts_of_speech import shares_of_run
+from iada.config.base import flatten, to_mapping
+from iada.decoding.files import translations_name
+from iada.evaluation.score_files import compare_split
+from iada.experiments.definitions import Experiment, PlannedRow
+from iada.experiments.grid import Base, Grid
+from iada.experiments.results import Axis, Groups, Results, Row, Significance, Values
+from iada.experiments.scheduler import Job
+from iada.runs.folder import RunFolder
+
+TESTED = ("s_bleu", "d_bleu")
+"""Metrics whose differences are tested."""
+_SCORES = ("s_bleu", "d_bleu", "chrf", "comet")
+
+
+def collect(
+    experiment: Experiment, grid: Grid, base: Base, seeds: Sequence[int], folder: Path
+) -> Results:
+    """Gather the scores of an experiment; rows with an unfinished run are named and left out.
+
+    Args:
+        experiment: with its rows.
+        grid: their runs.
+        base: corpus and settings.
+        seeds: of each row.
+        folder: where the results will lie; paths of runs are relative to it.
+    """
+    planned = [
+        row
+        for row in experiment.rows
+        if all(job.is_finished() for job in grid.runs(row.system, seeds))
+    ]
+    jobs = {row.key: grid.runs(row.system, seeds) for row in planned}
+    tests = _tests(planned, jobs)
+    rows = tuple(
+        replace(_row(row, jobs[row.key], experiment, base, folder), significance=tests[row.key])
+        for row in planned
+    )
+    missing = tuple(row.label for row in experiment.rows if row.key not in jobs)
+    positions = sorted({row.value for row in rows if row.value is not None})
+    return Results(
+        experiment=experiment.name,
+        title=experiment.title,
+        data=base.name,
+        base=_shared((jobs.get(experiment.baseline) or jobs[rows[0].key])[0]) if rows else {},
+        seeds=tuple(seeds),
+        baseline=experiment.baseline if experiment.baseline in jobs else None,
+        rows=rows,
+        axis=None if experiment.axis is None else Axis(experiment.axis, tuple(positions)),
+        missing=missing,
+    )
+
+
+def _row(
+    planned: PlannedRow, jobs: Sequence[Job], experiment: Experiment, base: Base, folder: Path
+) -> Row:
+    scores = [_scores(job) for job in jobs]
+    breakdown: Groups = {}
+    if experiment.breakdown is not None:
+        breakdown = _breakdown(experiment.breakdown, scores)
+    pos = _transposed([shares_of_run(job.folder) for job in jobs]) if experiment.has_pos else {}
+    return Row(
+        key=planned.key,
+        label=planned.label,
+        settings=_settings(planned, jobs[0], base),
+        runs=tuple(Path(os.path.relpath(job.folder, folder)).as_posix() for job in jobs),
+        metrics=_metrics(jobs, scores),
+        series=planned.series,
+        value=planned.value,
+        breakdown=breakdown,
+        pos=pos,
+    )
+
+
+def _settings(planned: PlannedRow, job: Job, base: Base) -> dict[str, Any]:
+    """Return the method and the keys in which a row differs from it."""
+    usual = flatten(to_mapping(base.run_config(planned.system.method)))
+    found = flatten(to_mapping(job.config))
+    settings: dict[str, Any] = {"method": planned.system.method}
+    settings |= {key: found[key] for key, _ in planned.system.changes if found[key] != usual[key]}
+    if planned.system.synthetic is not None:
+        settings["synthetic"] = planned.system.synthetic
+    return settings
+
+
+def _scores(job: Job) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(
+        RunFolder(job.folder).scores_file.read_text(encoding="utf-8")
+    )
+    return content
+
+
+def _metrics(jobs: Sequence[Job], scores: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    metrics: dict[str, Values] = {}
+    for name in _SCORES:
+        if all(name in found for found in scores):
+            metrics[name] = tuple(float(found[name]["score"]) for found in scores)
+    if all("contrastive" in found for found in scores):
+        whole = [found["contrastive"] for found in scores]
+        metrics["pronouns"] = tuple(_accuracy(found) for found in whole)
+        if all(found["context"]["total"] for found in whole):
+            metrics["pronouns_needing_context"] = tuple(
+                _accuracy(found["context"]) for found in whole
+            )
+    metrics["dev_nll"] = tuple(_best_dev_nll(job) for job in jobs)
+    return metrics
+
+
+def _accuracy(counts: Mapping[str, int]) -> float:
+    return counts["correct"] / counts["total"]
+
+
+def _best_dev_nll(job: Job) -> float:
+    lines = RunFolder(job.folder).metrics_file.read_text(encoding="utf-8").splitlines()
+    return min(float(line["dev_nll"]) for line in map(json.loads, lines) if "dev_nll" in line)
+
+
+def _breakdown(kind: str, scores: Sequence[Mapping[str, Any]]) -> Groups:
+    """Return the accuracy by class or distance; nothing without a contrastive set."""
+    tallies = [found.get("contrastive", {}).get(f"by_{kind}", {}) for found in scores]
+    groups = {
+        group: tuple(_accuracy(found[group]) for found in tallies)
+        for group in tallies[0]
+        if all(group in found for found in tallies)
+    }
+    return {kind: groups} if groups else {}
+
+
+def _transposed(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> Groups:
+    """Turn shares of each run by place and tag into lists with one share per run."""
+    return {
+        place: {
+            # A tag that a run never perturbed has no share there.
+            tag: tuple(run[place].get(tag, 0.0) for run in runs)
+            for tag in dict.fromkeys(tag for run in runs for tag in run[place])
+        }
+        for place in runs[0]
+    }
+
+
+def _tests(
+    rows: Sequence[PlannedRow], jobs: Mapping[str, Sequence[Job]]
+) -> dict[str, dict[str, Significance]]:
+    """Compare rows with the one each is against, seed by seed, all rows of one at once."""
+    found: dict[str, dict[str, Significance]] = {row.key: {} for row in rows}
+    for other in dict.fromkeys(row.against for row in rows if row.against in jobs):
+        assert other is not None
+        keys = [row.key for row in rows if row.against == other]
+        by_seed = [
+            _compared({key: jobs[key][number] for key in (other, *keys)}, other)
+            for number in range(len(jobs[other]))
+        ]
+        for key in keys:
+            for metric in (metric for metric in TESTED if metric in by_seed[0]):
+                p = tuple(float(one[metric]["systems"][key]["p_value"]) for one in by_seed)
+                signature = str(by_seed[0][metric]["signature"])
+                found[key][metric] = Significance(p, signature, other)
+    return found
+
+
+def _compared(jobs: Mapping[str, Job], other: str) -> dict[str, Any]:
+    config = jobs[other].config
+    paths = {
+        key: RunFolder(job.folder).translations / translations_name(job.config.data)
+        for key, job in jobs.items()
+    }
+    compared = compare_split(paths, config.data, "test", baseline=other, config=config.evaluate)
+    significance = compared["significance"]
+    assert isinstance(significance, dict)
+    return significance
+
+
+def _shared(job: Job) -> dict[str, Any]:
+    """Describe what the runs have in common, from one of them."""
+    import torch
+
+    from iada.data.tokens.subwords import Subwords
+    from iada.models.build import build_model
+
+    subwords = Subwords.load(RunFolder(job.folder).trained_model())
+    with torch.device("meta"):
+        model = build_model(
+            job.config.model, vocabulary_size=len(subwords), special=subwords.special
+        )
+    scores = _scores(job)
+    translation = scores["translation"]
+    signatures = {
+        name: scores[name]["signature"] for name in (*_SCORES, "contrastive") if name in scores
+    }
+    return {
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "vocabulary": len(subwords),
+        "updates": job.config.train.max_updates,
+        "context": job.config.windows.context,
+        "engine": translation["engine"],
+        "beam": translation["beam"],
+        "test_documents": translation["documents"],
+        "test_sentences": translation["sentences"],
+        "signatures": signatures,
+    }

@@ -1,0 +1,324 @@
+"""Tasks in processes of their own, some after others, as many at a time as wanted.
+
+A task that fails, or whose process is killed, takes no other with it: everything that does not
+build on it is still done. A process ends with its parent, and holds its log file while it works, so
+that two commands which want the same task do it once.
+
+Train, translate and score several runs, as many at a time as there are cores.
+
+Small models use one core well and two cores badly, so runs are given one thread each and run side
+by side. What is finished is not done again; what was interrupted goes on from its last checkpoint.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from tqdm import tqdm
+
+from iada.config.run import RunConfig
+from iada.data.prepared.encoding import begin_worker
+from iada.errors import IadaError, RunError
+from iada.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from iada.evaluation.metrics import SegmentScorer
+
+# Seconds between two looks at how far the tasks are.
+_GLANCE = 1.0
+
+
+class Task(Protocol):
+    """Something to make; equal to itself in another process."""
+
+    @property
+    def folder(self) -> Path:
+        """What the task makes. Its log is the file beside it, with `.log` at the end."""
+
+    @property
+    def needs(self) -> Sequence[Path]:
+        """Folders of the tasks that must be done before."""
+
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+
+    def run(self) -> None:
+        """Do what is left to do."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that was not done."""
+
+    folder: Path
+    reason: str
+    log: Path | None = None
+    """Where to read more; None if the task was never begun."""
+
+    def __str__(self) -> str:
+        more = "" if self.log is None else f" Its messages are in {self.log}."
+        return f"{self.folder}: {self.reason}{more}"
+
+
+def log_file(folder: Path) -> Path:
+    """Return the file with the messages of a task."""
+    return folder.with_name(f"{folder.name}.log")
+
+
+def run_in_processes(
+    tasks: Sequence[Task],
+    *,
+    workers: int,
+    watch: Callable[[], None] = lambda: None,
+    done: Callable[[Task, float], None] = lambda task, seconds: None,
+) -> tuple[Failure, ...]:
+    """Do the tasks that are not finished, in order as far as what they need is there.
+
+    Args:
+        tasks: with different folders.
+        workers: most processes at a time.
+        watch: called about once a second.
+        done: called with every task that was done just now, and how many seconds it took.
+
+    Returns:
+        What was not done and why.
+    """
+    waiting = [task for task in tasks if not task.is_finished()]
+    absent = {task.folder for task in waiting}
+    failures: dict[Path, Failure] = {}
+    running: dict[int, tuple[BaseProcess, Task, float]] = {}
+    try:
+        while waiting or running:
+            for task in [task for task in waiting if failures.keys() & {*task.needs}]:
+                waiting.remove(task)
+                failures[task.folder] = _never_begun(task, failures)
+            for task in [task for task in waiting if not absent & {*task.needs}]:
+                if len(running) < workers:
+                    waiting.remove(task)
+                    process = _start(task)
+                    running[process.sentinel] = process, task, time.monotonic()
+            for ended in connection.wait([*running], timeout=_GLANCE):
+                assert isinstance(ended, int)
+                process, task, began = running.pop(ended)
+                process.join()
+                if process.exitcode == 0:
+                    absent.discard(task.folder)
+                    done(task, time.monotonic() - began)
+                else:
+                    failures[task.folder] = _failure(task, process.exitcode)
+            watch()
+    finally:
+        for process, _, _ in running.values():
+            process.terminate()
+        for process, _, _ in running.values():
+            process.join()
+    return tuple(failures.values())
+
+
+def _start(task: Task) -> BaseProcess:
+    task.folder.parent.mkdir(parents=True, exist_ok=True)
+    # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(task,))
+    with _one_thread():
+        process.start()
+    return process
+
+
+def _work(task: Task) -> None:
+    """Do a task in this process; messages go to its log, and the exit code tells how it went."""
+    begin_worker()
+    with (
+        log_file(task.folder).open("a", encoding="utf-8") as messages,
+        _locked(messages),
+        contextlib.redirect_stderr(messages),
+    ):
+        try:
+            if not task.is_finished():
+                task.run()
+        except IadaError as error:
+            print(f"error: {error}", file=messages)
+            sys.exit(2)
+        except BaseException:
+            traceback.print_exc(file=messages)
+            sys.exit(1)
+
+
+def _failure(task: Task, code: int | None) -> Failure:
+    log = log_file(task.folder)
+    if code in (1, 2):
+        lines = log.read_text(encoding="utf-8").strip().splitlines()
+        return Failure(task.folder, lines[-1].removeprefix("error: ") if lines else "failed.", log)
+    reason = f"its process ended with code {code}, perhaps because memory ran out."
+    return Failure(task.folder, reason, log)
+
+
+def _never_begun(task: Task, failures: dict[Path, Failure]) -> Failure:
+    missing = ", ".join(str(folder) for folder in task.needs if folder in failures)
+    return Failure(task.folder, f"was not begun, because it needs {missing}.")
+
+
+@contextlib.contextmanager
+def _locked(file: TextIO) -> Iterator[None]:
+    """Wait for a file and hold it; the system lets go of it however the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover
+        # Not a POSIX system: two commands at a time are the user's own affair.
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes that are started meanwhile use one thread each."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to train and score."""
+
+    config: RunConfig
+    contrastive_set: Path | None = None
+    """Set to score the run on."""
+    is_scored: bool = True
+    """Whether to translate and score the test split; not for runs that only make data."""
+    needs: tuple[Path, ...] = ()
+    """Folders of other tasks that must be done before."""
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.config.output
+
+    @property
+    def cost(self) -> int:
+        """Roughly how many forward and backward passes an update takes."""
+        augment = self.config.augment
+        views = 1 + (augment.perturbs and augment.learns_from_original)
+        return 2 * views + (augment.measure == "gnorm")
+
+    def is_finished(self) -> bool:
+        """Whether the run has every score that is asked for."""
+        folder = RunFolder(self.config.output)
+        if not self.is_scored:
+            return (folder.model / "config.json").is_file()
+        try:
+            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            raise RunError(
+                f"{folder.scores_file} is not valid JSON. Remove it, and the run is scored again."
+            ) from None
+        wanted = {"s_bleu"} if self.config.evaluate.comet_python is None else {"s_bleu", "comet"}
+        contrasted = self.contrastive_set is None or (
+            known.get("contrastive", {}).get("set") == self.contrastive_set.name
+        )
+        return wanted <= known.keys() and contrasted
+
+    def run(self) -> None:
+        """Train the run to the end, translate its test split and score it."""
+        from iada.evaluation.score_runs import contrast_run, score_run
+        from iada.training.train import train
+
+        folder = RunFolder(self.config.output)
+        if not (folder.model / "config.json").is_file():
+            began = folder.config_file.is_file()
+            if not began:
+                _clear_false_start(folder)
+            train(self.config, resume=began)
+        if not self.is_scored:
+            return
+        with self._comet() as scorer:
+            score_run(folder.path, config=self.config.evaluate, scorer=scorer)
+        if self.contrastive_set is not None:
+            contrast_run(folder.path, self.contrastive_set)
+
+    def updates_done(self) -> int:
+        """Return how far the run is, from the last line of its metrics."""
+        with contextlib.suppress(OSError, ValueError, IndexError, KeyError):
+            metrics = RunFolder(self.config.output).metrics_file
+            lines = metrics.read_text(encoding="utf-8").splitlines()
+            return int(json.loads(lines[-1])["update"])
+        return 0
+
+    @contextlib.contextmanager
+    def _comet(self) -> "Iterator[SegmentScorer | None]":
+        """Start COMET if it is configured."""
+        if self.config.evaluate.comet_python is None:
+            yield None
+            return
+        from iada.evaluation.comet import CometProcess
+
+        with CometProcess(self.config.evaluate) as scorer:
+            yield scorer
+
+
+def run_jobs(jobs: Sequence[Job], *, workers: int) -> list[Path]:
+    """Run jobs in processes of their own and return their run folders, in order.
+
+    Raises:
+        RunError: runs have failed; all others are done.
+    """
+    if failures := attempt(jobs, workers=workers):
+        raise RunError(describe_failures(failures, len(jobs)))
+    return [job.folder for job in jobs]
+
+
+def attempt(tasks: Sequence[Task], *, workers: int) -> tuple[Failure, ...]:
+    """Do every task that can be done, show how far they are, and return those that failed.
+
+    Args:
+        tasks: jobs, and whatever they need.
+        workers: most processes at a time.
+    """
+    jobs = [task for task in tasks if isinstance(task, Job)]
+    total = sum(job.config.train.max_updates for job in jobs)
+    with tqdm(total=total, unit="update", desc="runs", disable=not sys.stderr.isatty()) as bar:
+
+        def done(task: Task, seconds: float) -> None:
+            name = "/".join(task.folder.parts[-2:])
+            bar.write(f"{name}: done in {seconds:.0f} s", file=sys.stderr)
+
+        def watch() -> None:
+            bar.update(sum(job.updates_done() for job in jobs) - bar.n)
+
+        return run_in_processes(tasks, workers=workers, watch=watch, done=done)
+
+
+def describe_failures(failures: Sequence[Failure], total: int) -> str:
+    """Say what was not done, what to do about it, and that the rest is safe."""
+    lines = "\n".join(f"  {failure}" for failure in failures)
+    return (
+        f"{len(failures)} of {total} tasks failed; the others are done and kept.\n{lines}\n"
+        "Mend the cause and give the same command again."
+    )
+
+
+def _clear_false_start(folder: RunFolder) -> None:
+    """Remove what a kill left before the run began, and nothing else."""
+    # `write_text` writes beside its target, so a cut file has another name.
+    for name in (".config.yaml.*", ".environment.json.*", folder.environment_file.name):
+        for leftover in folder.path.glob(name):
+            leftover.unlink()

@@ -1,0 +1,151 @@
+"""Where half precision ends: losses, norms and statistics are computed in float32 or better.
+
+From importance scores to replacement probabilities.
+
+Pure functions on (batch, length) tensors. Nothing here looks at a model or draws a number.
+
+How the augmentation changes in the course of training.
+"""
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from iada.config.method import AugmentConfig, Direction
+from iada.data.windows.batch import Role
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Return float64 as it is and everything narrower as float32."""
+    return values if values.dtype == torch.float64 else values.float()
+
+
+def standardize(
+    scores: Tensor, roles: Tensor, *, alpha: float, counted: Tensor | None = None
+) -> Tensor:
+    """Return ψ, the z-scores of importance times alpha (eqs. 6 to 8).
+
+    Each row has its own mean and population variance, over context and current tokens together.
+    A stream with several statistics groups calls this once per group, with the other groups'
+    roles set to SPECIAL, and adds the results.
+
+    Args:
+        scores: (batch, length) importance φ, finite everywhere.
+        roles: (batch, length) `Role` of each token.
+        alpha: spread of the result.
+        counted: (batch, length) bool, tokens that enter mean and variance; by default those that
+            are not SPECIAL.
+
+    Returns:
+        (batch, length); 0 on SPECIAL tokens and in rows whose scores are all equal.
+    """
+    scores = at_least_float32(scores)
+    eligible = roles != Role.SPECIAL
+    counted = eligible if counted is None else counted
+    weight = counted.to(scores.dtype)
+    count = weight.sum(dim=1, keepdim=True).clamp(min=1)
+    mean = (scores * weight).sum(dim=1, keepdim=True) / count
+    centred = scores - mean
+    deviation = ((centred.square() * weight).sum(dim=1, keepdim=True) / count).sqrt()
+    # Equal scores leave a deviation of rounding errors; dividing by it would invent importance.
+    flat = deviation <= 16 * torch.finfo(scores.dtype).eps * mean.abs()
+    z = centred / deviation.masked_fill(flat, 1.0)
+    return (alpha * z).masked_fill(flat | ~eligible, 0.0)
+
+
+def spread(
+    scores: Tensor,
+    roles: Tensor,
+    *,
+    alpha: float,
+    normalize: Literal["standard", "none", "scale"],
+    counted: Tensor | None = None,
+) -> Tensor:
+    """Return ψ: standardised, or one of the two readings of "not normalized" (ψ=φ, ψ=αφ)."""
+    if normalize == "standard":
+        return standardize(scores, roles, alpha=alpha, counted=counted)
+    scores = at_least_float32(scores)
+    psi = scores if normalize == "none" else alpha * scores
+    return psi.masked_fill(roles == Role.SPECIAL, 0.0)
+
+
+def replacement_probability(
+    psi: Tensor,
+    roles: Tensor,
+    *,
+    p_context: float,
+    p_current: float,
+    context_direction: Direction = "down",
+    current_direction: Direction = "up",
+) -> Tensor:
+    """Tilt the initial probabilities by ψ in logit space (eq. 5).
+
+    Args:
+        psi: (batch, length) spread importance.
+        roles: (batch, length) `Role` of each token.
+        p_context: initial probability of context tokens, in [0, 1).
+        p_current: initial probability of current tokens, in [0, 1).
+        context_direction: sign of ψ in the context.
+        current_direction: sign of ψ in the current sentence.
+
+    Returns:
+        (batch, length) probabilities; 0 on SPECIAL tokens.
+    """
+    context = _tilted(psi, p_context, context_direction)
+    current = _tilted(psi, p_current, current_direction)
+    tilted = torch.where(roles == Role.CONTEXT, context, current)
+    return tilted.masked_fill(roles == Role.SPECIAL, 0.0)
+
+
+def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) -> Tensor:
+    """Return `replacement_probability` with the probabilities and directions of a configuration."""
+    return replacement_probability(
+        psi,
+        roles,
+        p_context=config.p_context,
+        p_current=config.p_current,
+        context_direction=config.context_direction,
+        current_direction=config.current_direction,
+    )
+
+
+def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:
+    if p == 0:
+        return torch.zeros_like(psi)
+    base = torch.logit(torch.tensor(p, dtype=torch.float64)).item()
+    return torch.sigmoid(base + (psi if direction == "up" else -psi))
+
+
+def ramped(probability: float, update: int, *, ramp: float) -> float:
+    """Return a replacement probability on its way up (Takase & Kiyono).
+
+    A token is kept with probability max(1 - p, k / (k + exp(u / k))).
+
+    Args:
+        probability: p, which is reached in the end.
+        update: u, the number of updates made.
+        ramp: k, the slowness of the rise.
+    """
+    # The complement of the second term, in a form that cannot overflow.
+    return min(probability, 1 / (1 + ramp * math.exp(-update / ramp)))
+
+
+def settings_at(config: AugmentConfig, update: int) -> AugmentConfig:
+    """Return the augmentation as it is at an update.
+
+    Before `joint_update` the perturbed view is learned from alone, and its NLL carries the weight
+    of both. With `ramp` the initial probabilities are still on their way up.
+    """
+    if update < config.joint_update:
+        weight = config.weight_original + config.weight_perturbed
+        config = replace(config, weight_original=0.0, weight_perturbed=weight, weight_agreement=0.0)
+    if config.ramp is not None:
+        config = replace(
+            config,
+            p_context=ramped(config.p_context, update, ramp=config.ramp),
+            p_current=ramped(config.p_current, update, ramp=config.ramp),
+        )
+    return config

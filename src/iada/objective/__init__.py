@@ -1,1 +1,0 @@
-"""What training minimises (section 3.4 of the paper): sums over tokens, never means."""

@@ -1,0 +1,132 @@
+"""The data of a run: a prepared corpus, or documents read and segmented in memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from iada.config.data import Split
+from iada.config.run import RunConfig
+from iada.data.documents import ParallelDocument
+from iada.data.formats import readers
+from iada.data.prepared.encoding import Workers, pretokenized
+from iada.data.prepared.prepared_corpus import PreparedCorpus, sha256
+from iada.data.prepared.store import TokenStore
+from iada.data.tokens.ciphers import learn_ciphers
+from iada.data.tokens.pretokenize import configured_moses
+from iada.data.tokens.subwords import Subwords, train_subwords
+from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
+from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
+from iada.data.windows.windows import Windows
+from iada.errors import DataError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Windows of the training and validation documents."""
+
+    subwords: Subwords
+    train: Windows
+    dev: Windows
+
+
+def read_split(config: RunConfig, split: Split) -> list[ParallelDocument]:
+    """Read the documents of a split, or refuse it with all its problems."""
+    return readers.read_split(config.data, split)
+
+
+def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
+    """Map the prepared corpus of a run, or read and encode its documents in memory.
+
+    Args:
+        config: the run.
+        subwords: an encoding to use; without one it is the prepared corpus's, or learned from the
+            training documents.
+    """
+    if config.data.prepared is not None:
+        return _open_prepared(PreparedCorpus.open(config.data.prepared), config, subwords)
+    train, dev = read_split(config, "train"), read_split(config, "dev")
+    if subwords is None:
+        moses = configured_moses(config.data, config.subwords)
+        ciphers = learn_ciphers(train, config.augment, tags=config.subwords.tags)
+        subwords = train_subwords(
+            pretokenized(train, moses, Workers(1), ciphers=ciphers, tags=config.subwords.tags),
+            vocabulary_size=config.subwords.vocabulary_size,
+            merges=config.subwords.merges,
+            moses=moses,
+            ciphers=ciphers,
+            tags=config.subwords.tags,
+        )
+    ciphers = subwords.ciphers if config.augment.reads_ciphers else None
+    store = TokenStore.build(train, subwords, ciphers=ciphers)
+    return Corpus(
+        subwords=subwords,
+        train=training_windows(store, config, subwords),
+        dev=Windows(TokenStore.build(dev, subwords), config.windows),
+    )
+
+
+def _open_prepared(
+    prepared: PreparedCorpus, config: RunConfig, subwords: Subwords | None
+) -> Corpus:
+    prepared.check_settings(config.data, config.subwords, config.augment)
+    encoding = prepared.subwords()
+    if subwords is not None and subwords.tokenizer.to_str() != encoding.tokenizer.to_str():
+        raise DataError(
+            f"{prepared.path} has another byte-pair encoding than the run. "
+            "Use the corpus with which the run began."
+        )
+    keys = config.augment.cipher_keys if config.augment.reads_ciphers else ()
+    store = prepared.store("train", encoding, cipher_keys=keys)
+    return Corpus(
+        subwords=encoding,
+        train=training_windows(store, config, encoding),
+        dev=Windows(prepared.store("dev", encoding), config.windows),
+    )
+
+
+def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -> Windows:
+    """Cut the training windows of a run.
+
+    They are those of its subset of documents, with its noise, and drawn as its augmentation asks.
+    """
+    sizes = np.diff(store.document_starts)
+    documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
+    noise = context_noise(config.windows)
+    augment, windows = config.augment, config.windows
+    if augment.reads_ciphers:
+        return CipheredWindows(store, windows, seed=config.seed, documents=documents, noise=noise)
+    if augment.bpe_dropout > 0:
+        return ResegmentedWindows(
+            store,
+            windows,
+            subwords=subwords,
+            dropout=augment.bpe_dropout,
+            seed=config.seed,
+            documents=documents,
+            noise=noise,
+        )
+    return Windows(store, windows, documents=documents, noise=noise)
+
+
+def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:
+    """Return what a run must remember of its data.
+
+    That is the sha256 of the files by split, source side first, and of the document numbers and
+    context sentences where only a part is used or the context is noisy.
+    """
+    data = config.data
+    if data.prepared is not None:
+        files: object = PreparedCorpus.open(data.prepared).manifest["inputs"]
+    else:
+        splits: tuple[Split, ...] = ("train", "dev", "test")
+        files = {
+            split: [sha256(path) for path in data.paths(split)]
+            for split in splits
+            if all(path.is_file() for path in data.paths(split))
+        }
+    record = {"files": files, "documents": len(corpus.train.documents)}
+    if data.subset < 1:
+        record["subset"] = sha256_of_numbers(corpus.train.documents)
+    if corpus.train.context is not None:
+        record["noisy_context"] = sha256_of_numbers(corpus.train.context)
+    return record

@@ -1,0 +1,150 @@
+"""What a result depends on besides its configuration: versions, hardware, and the state of git.
+
+The record goes into every run folder and is what `iada env` prints. It names no user, no host and
+no path, so that it can be published with the results.
+
+The processes that share a run.
+
+How the C library hands out memory.
+
+Every update frees and allocates the same large blocks. By default glibc returns such blocks to the
+system and asks for them again, and each page is then faulted in anew.
+"""
+
+import ctypes
+import importlib.metadata
+import os
+import platform
+import subprocess
+
+import torch
+from accelerate import PartialState
+
+PACKAGES = (
+    "iada",
+    "torch",
+    "transformers",
+    "accelerate",
+    "tokenizers",
+    "sacrebleu",
+    "numpy",
+)
+"""Distributions whose version can change a result."""
+
+
+def environment() -> dict[str, object]:
+    """Return versions, hardware and git state as values that JSON can hold."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "cpu": _cpu(),
+        "memory_bytes": _memory(),
+        "accelerators": _accelerators(),
+        "bf16": _bf16(),
+        "git": _git_state(),
+    }
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu() -> dict[str, object]:
+    return {
+        "architecture": platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "count": os.cpu_count(),
+        "usable": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        # Windows has no `sysconf`, and not every system knows these two names.
+        return None
+
+
+def _accelerators() -> list[str]:
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return [*names, "mps"] if torch.backends.mps.is_available() else names
+
+
+def _bf16() -> bool:
+    """Whether the device that training would use computes bf16 in hardware."""
+    if torch.cuda.is_available():
+        # Without emulation: an old card accepts bf16 and is slower with it than without.
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if torch.backends.mps.is_available():
+        return True
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _has_cpu_flag("avx512_bf16")
+
+
+def _has_cpu_flag(flag: str) -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return any(flag in line.split() for line in file if line.startswith("flags"))
+    except OSError:
+        return False
+
+
+def _git_state() -> dict[str, object] | None:
+    """Return commit and cleanliness of the current folder's repository, if it is in one."""
+    commit = _git("rev-parse", "HEAD")
+    if commit is None:
+        return None
+    return {"commit": commit, "dirty": _git("status", "--porcelain") != ""}
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def on_cpu() -> bool:
+    """Whether there is no accelerator to train on."""
+    return not torch.accelerator.is_available()
+
+
+def process_state() -> PartialState:
+    """Return this process's place among the processes that `torchrun` or `accelerate` started.
+
+    Without an accelerator this must be said: the library would otherwise see the processes as
+    strangers, and each would train on all batches.
+    """
+    return PartialState(cpu=on_cpu())
+
+
+# From glibc's malloc.h.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_NEVER = 2**31 - 1
+_LARGEST_THRESHOLD = 32 * 2**20
+
+
+def keep_freed_memory() -> bool:
+    """Let glibc keep freed memory for reuse; other C libraries are left alone.
+
+    Returns:
+        Whether the setting was made.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    library = ctypes.CDLL(None)
+    # The heap is never trimmed. Only the few blocks of the size of a large vocabulary's weight are
+    # mapped on their own, so that smaller blocks cannot split the gaps that they leave.
+    made = [
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGEST_THRESHOLD),
+        library.mallopt(_M_TRIM_THRESHOLD, _NEVER),
+    ]
+    return all(made)

@@ -1,0 +1,1 @@
+"""New training text: perturbed copies, back-translation and forward translation."""

@@ -1,0 +1,152 @@
+"""Results of experiments: what is written is read again, and what breaks a rule is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iada.errors import RunError
+from iada.experiments.results import (
+    METRICS,
+    Axis,
+    Results,
+    Row,
+    Significance,
+    read_results,
+    write_results,
+)
+
+
+def results(**changes: Any) -> Results:
+    rows = (
+        Row("plain", "Plain", {"method": "doc2doc"}, ("../runs/a/1", "../runs/a/2"), {}, value=0.2),
+        Row(
+            key="tilted",
+            label="Tilted",
+            settings={"method": "iada_replace_gnorm", "augment.alpha": 3.0},
+            runs=("../runs/b/1", "../runs/b/2"),
+            metrics={"s_bleu": (20.0, 21.5), "pronouns": (0.5, 0.625)},
+            series="curve",
+            value=1.0,
+            breakdown={"class": {"er": (0.1, 0.2), "sie": (0.3, 0.4)}},
+            pos={"context": {"NOUN": (0.25, 0.5)}, "current": {"NOUN": (0.5, 0.25)}},
+            significance={"s_bleu": Significance((0.01, 0.5), "bs:100", "plain")},
+        ),
+    )
+    values: dict[str, Any] = {
+        "experiment": "low_resource",
+        "title": "Few documents",
+        "data": "mini",
+        "base": {"parameters": 12},
+        "seeds": (1, 2),
+        "baseline": "plain",
+        "rows": rows,
+        "axis": Axis("data.subset", (0.2, 1.0)),
+    }
+    return Results(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [results(), results(axis=None), results(baseline=None), results(missing=("Other",))],
+)
+def test_what_is_written_is_read_again(tmp_path: Path, whole: Results) -> None:
+    path = write_results(tmp_path / "results.json", whole)
+    assert read_results(path) == whole
+    assert read_results(tmp_path) == whole
+    assert whole.row("tilted").label == "Tilted"
+
+
+def test_what_does_not_apply_is_absent(tmp_path: Path) -> None:
+    path = write_results(tmp_path / "results.json", results())
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["format"] == 1
+    assert "missing" not in content
+    assert not {"breakdown", "pos", "significance"} & content["rows"][0].keys()
+    assert {"breakdown", "pos", "significance"} <= content["rows"][1].keys()
+
+
+Change = Callable[[dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: c.update(format=2), "must be results of format 1, but is 2"),
+        (lambda c: c.pop("title"), "`title` is missing"),
+        (lambda c: c.update(seeds=3), "`seeds` must not be 3"),
+        (lambda c: c.update(baseline="nobody"), "`baseline` is 'nobody', but there is no such row"),
+        (lambda c: c["rows"].append(c["rows"][0]), "the row `plain` is there twice"),
+        (lambda c: c["rows"].append(7), r"`rows\[2\]` must be an object"),
+        (lambda c: c["rows"][0].pop("label"), r"`rows\[0\]\.label` is missing"),
+        (lambda c: c["rows"][1]["runs"].pop(), r"`rows\[1\]\.runs` must have 2 folders, but has 1"),
+        (
+            lambda c: c["rows"][1]["metrics"]["s_bleu"].pop(),
+            r"`rows\[1\]\.metrics\.s_bleu` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["metrics"].update(s_bleu=[1.0, float("nan")]),
+            r"`rows\[1\]\.metrics\.s_bleu` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["metrics"].update(s_bleu=[True, False]),
+            r"`rows\[1\]\.metrics\.s_bleu` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["breakdown"]["class"].update(er=[1.0]),
+            r"breakdown\.class\.er` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["pos"].update(context=3),
+            r"`rows\[1\]\.pos\.context\.` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["significance"]["s_bleu"].pop("against"),
+            r"significance\.s_bleu\.p` must be a list of 2 numbers",
+        ),
+        (
+            lambda c: c["rows"][1]["significance"].update(s_bleu=0.5),
+            r"significance\.s_bleu\.p` must be a list of 2 numbers",
+        ),
+        (lambda c: c["rows"][1].update(value=0.4), r"`axis\.values` must hold the `value` of"),
+        (lambda c: c["axis"].pop("name"), "`axis` must have a `name`"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused(tmp_path: Path, change: Change, message: str) -> None:
+    path = write_results(tmp_path / "results.json", results())
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(RunError, match=message) as error:
+        read_results(path)
+    assert str(path) in str(error.value)
+    assert "Run the experiment again" in str(error.value)
+
+
+def test_every_finding_is_told(tmp_path: Path) -> None:
+    path = write_results(tmp_path / "results.json", results())
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["rows"][0]["runs"] = []
+    content["rows"][1]["metrics"]["s_bleu"] = []
+    path.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(RunError) as error:
+        read_results(path)
+    assert str(error.value).count(f"{path}: ") == 2
+
+
+def test_files_that_are_no_results_are_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"results\.json does not exist.*`iada experiment`"):
+        read_results(tmp_path)
+    path = tmp_path / "results.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match="is not valid JSON"):
+        read_results(path)
+    path.write_text("[]", encoding="utf-8")
+    with pytest.raises(RunError, match="must be results of format 1, but is 'list'"):
+        read_results(path)
+
+
+def test_metrics_are_distinct() -> None:
+    assert len(set(METRICS)) == len(METRICS) == 7

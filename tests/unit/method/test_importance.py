@@ -1,0 +1,153 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from iada.data.windows.batch import Batch
+from iada.method.importance import importance, measured
+from iada.method.selection import standardize
+from iada.models.observation import Observer
+
+ARCHITECTURES = ["marian", "bart", "mbart", "m2m100", "t5"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("measure", ["tnorm", "gnorm"])
+def test_a_batch_gives_what_single_instances_give(
+    architecture: str,
+    measure: Any,
+    tiny_model: Callable[..., Any],
+    batch: Batch,
+    single_batches: list[Batch],
+) -> None:
+    model = tiny_model(architecture)
+    together = importance(model, batch, measure)
+    for row, single in enumerate(single_batches):
+        alone = importance(model, single, measure)
+        for side in (0, 1):
+            length = alone[side].shape[1]
+            torch.testing.assert_close(
+                together[side][row, :length], alone[side][0], rtol=1e-6, atol=1e-9
+            )
+
+
+def test_gnorm_agrees_with_central_finite_differences(
+    tiny_model: Callable[..., Any], single_batches: list[Batch]
+) -> None:
+    batch = single_batches[0]
+    model = tiny_model().eval()
+    labels = batch["labels"]
+
+    def nll(shift_source: torch.Tensor, shift_target: torch.Tensor) -> float:
+        # Marian scales inside the stack, so `inputs_embeds` are the lookup outputs.
+        table = model.get_input_embeddings()
+        with torch.no_grad():
+            logits = model(
+                inputs_embeds=table(batch["input_ids"]) + shift_source,
+                attention_mask=batch["attention_mask"],
+                decoder_inputs_embeds=table(batch["decoder_input_ids"]) + shift_target,
+            ).logits
+        loss = cross_entropy(logits[labels >= 0], labels[labels >= 0], reduction="sum")
+        return loss.item() / int((labels >= 0).sum())
+
+    shapes = [(*batch[name].shape, 16) for name in ("input_ids", "decoder_input_ids")]  # type: ignore[literal-required]
+    step = 1e-5
+    for side, phi in enumerate(importance(model, batch, "gnorm")):
+        for position in range(shapes[side][1]):
+            gradient = []
+            for coordinate in range(16):
+                shifts = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
+                shifts[side][0, position, coordinate] = step
+                upper = nll(*shifts)
+                shifts[side][0, position, coordinate] = -step
+                gradient.append((upper - nll(*shifts)) / (2 * step))
+            numeric = torch.tensor(gradient, dtype=torch.float64).norm().item()
+            assert phi[0, position].item() == pytest.approx(numeric, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_padding_has_no_gradient_and_real_tokens_have(
+    architecture: str, tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    source, target = importance(tiny_model(architecture), batch, "gnorm")
+    padding = batch["attention_mask"] == 0
+    assert source[padding].eq(0).all()
+    assert source[~padding].gt(0).all()
+    # The second row has 4 decoder inputs, the batch 8.
+    assert target[1, 4:].eq(0).all()
+    assert target[1, :4].gt(0).all()
+
+
+def test_a_repeated_type_has_one_score_per_position(
+    tiny_model: Callable[..., Any], single_batches: list[Batch]
+) -> None:
+    # The second window's source is 15 16 17 15.
+    source, target = importance(tiny_model(), single_batches[1], "gnorm")
+    assert abs(source[0, 0] - source[0, 3]).item() > 1e-6
+    assert abs(target[0, 1] - target[0, 3]).item() > 1e-6
+
+
+def test_importance_carries_no_graph_and_touches_no_parameter_gradient(
+    tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    model = tiny_model()
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.full_like(parameter, 7.0)
+    for measure in ("tnorm", "gnorm"):
+        for scores in importance(model, batch, measure):
+            assert not scores.requires_grad
+    assert all(p.grad.eq(7).all() for p in model.parameters() if p.requires_grad)
+    assert model.training
+
+
+def test_z_scores_of_gnorm_ignore_the_scale_of_the_loss(
+    tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    model = tiny_model().eval()
+    observer = Observer(model)
+    observation = observer.forward(batch)
+    phi = measured(observation, batch, measure="gnorm")
+    loss = 1000 * observation.logits.logsumexp(-1).sum()
+    for weight in (1.0, 1000.0):
+        labels = batch["labels"]
+        loss = weight * cross_entropy(observation.logits, labels[labels >= 0], reduction="sum")
+        scaled = torch.autograd.grad(loss, observation.embeddings, retain_graph=True)
+        for side, roles in enumerate((batch["source_roles"], batch["target_roles"])):
+            torch.testing.assert_close(
+                standardize(scaled[side].norm(dim=-1), roles, alpha=1.0),
+                standardize(phi[side], roles, alpha=1.0),
+            )
+    observer.remove()
+
+
+def test_smoothing_of_the_measured_loss_changes_gnorm(
+    tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    observer = Observer(tiny_model().eval())
+    observation = observer.forward(batch)
+    plain = measured(observation, batch, measure="gnorm")
+    smooth = measured(observation, batch, measure="gnorm", smoothing=0.5)
+    assert not torch.allclose(plain[0], smooth[0])
+    observer.remove()
+
+
+def test_random_and_uniform_are_not_measured_on_a_model(
+    tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    with pytest.raises(ValueError, match="not measured on a model"):
+        importance(tiny_model(), batch, "random")
+
+
+def test_embeddings_that_are_frozen_still_have_a_gradient_norm(
+    tiny_model: Callable[..., Any], batch: Batch
+) -> None:
+    model = tiny_model()
+    expected = importance(model, batch, "gnorm")
+    model.get_input_embeddings().requires_grad_(False)
+    for embedding in (model.get_encoder().embed_tokens, model.get_decoder().embed_tokens):
+        embedding.weight.requires_grad_(False)
+    for ours, theirs in zip(importance(model, batch, "gnorm"), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
