@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "experiment": ("iada.cli.experiment", "the paper's tables and figures, every run trained once"),
     "report": ("iada.cli.report", "one page of everything that runs and experiments found"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),
+    "recipes": ("iada.cli.recipes", "list the recipes that come with the package, or write one"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
 }
 """Command -> (module, one line of help)."""
