@@ -13,7 +13,7 @@ from iada.config.data import WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.documents import ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
@@ -50,7 +50,7 @@ class WindowView:
 
 def importance_map(
     model: nn.Module,
-    subwords: Subwords,
+    subwords: SubwordEncoding,
     documents: Sequence[ParallelDocument],
     *,
     augment: AugmentConfig,
@@ -85,7 +85,7 @@ def importance_map(
         observer.remove()
 
 
-def _side(subwords: Subwords, measured: MeasuredStream) -> tuple[TokenView, ...]:
+def _side(subwords: SubwordEncoding, measured: MeasuredStream) -> tuple[TokenView, ...]:
     """Return the tokens of the only row of a stream."""
     columns = (measured.roles, measured.importance, measured.z, measured.probability)
     rows = zip(*(column[0].tolist() for column in columns), strict=True)

@@ -17,7 +17,8 @@ from iada.config.decode import DecodeConfig
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.subwords import SubwordEncoding, Subwords
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines.ctranslate2 import exported_fingerprint, model_fingerprint
@@ -42,7 +43,7 @@ from iada.runs.folder import RunFolder
 
 def choose_engine(
     model: Any,
-    subwords: Subwords,
+    subwords: SubwordEncoding,
     *,
     windows: WindowConfig,
     decode: DecodeConfig,
@@ -100,11 +101,16 @@ def _check_prefill(model: Any, decode: DecodeConfig) -> None:
 
 
 def _ctranslate2(
-    model: Any, subwords: Subwords, decode: DecodeConfig, exported: Path | None
+    model: Any, subwords: SubwordEncoding, decode: DecodeConfig, exported: Path | None
 ) -> Engine:
     # Imported where it is used, so that other engines do without the library.
     from iada.decoding.engines.ctranslate2 import CTranslate2Engine
 
+    if not isinstance(subwords, Subwords):
+        raise ModelError(
+            "The engine `ctranslate2` needs an exported model, and a model with a pre-trained "
+            "tokenizer cannot be exported. Choose `huggingface`."
+        )
     if exported is None or exported_fingerprint(exported) is None:
         raise ModelError(
             f"There is no exported model in {exported}. Make one with `iada export RUN "
@@ -135,7 +141,7 @@ class DocumentTranslator:
     def __init__(
         self,
         model: Any,
-        subwords: Subwords,
+        subwords: SubwordEncoding,
         *,
         windows: WindowConfig,
         decode: DecodeConfig,
@@ -180,14 +186,14 @@ class DocumentTranslator:
         if engine != "auto":
             decode = replace(decode, engine=engine)
         trained = folder.trained_model()
-        subwords = Subwords.load(trained)
+        subwords = load_subwords(trained)
         return cls(
             load_model(trained),
             subwords,
             windows=config.windows,
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),
-            frame=run_frame(config, subwords.special),
+            frame=run_frame(config, subwords),
         )
 
     def translate(

@@ -32,7 +32,7 @@ from tqdm import tqdm
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
 from iada.errors import DataError, ModelError
@@ -242,7 +242,7 @@ class Wavefront:
     """Translates a stream of documents."""
 
     engine: Engine
-    subwords: Subwords
+    subwords: SubwordEncoding
     rules: RequestRules
     sample: ContextSample | None = None
     """Where source context is drawn from, if it is not the document's own."""

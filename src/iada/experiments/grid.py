@@ -27,6 +27,7 @@ from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
 from iada.errors import ConfigError, DataError
 from iada.experiments.definitions import Experiment, Synthetic, System
 from iada.experiments.scheduler import Job, Task
+from iada.runs.corpus import check_prepared
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def open_base(config: ExperimentConfig) -> Base:
     run = base.run_config("doc2doc")
     if run.data.prepared is not None:
         corpus = PreparedCorpus.open(run.data.prepared)
-        corpus.check_settings(run.data, run.subwords, run.augment)
+        check_prepared(corpus, run)
     return base
 
 
@@ -312,7 +313,7 @@ class _Builder:
             return config
         try:
             corpus = PreparedCorpus.open(config.data.prepared)
-            corpus.check_settings(config.data, config.subwords, config.augment)
+            check_prepared(corpus, config)
         except DataError:
             if config.method not in self.unserved:
                 self.unserved.add(config.method)

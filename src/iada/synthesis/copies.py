@@ -28,7 +28,7 @@ from iada.data.formats.readers import stream_split
 from iada.data.formats.writers import document_lines, text_file
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import SideName
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
@@ -143,7 +143,7 @@ class Copier:
     """Makes copies of documents with one model."""
 
     model: Any
-    subwords: Subwords
+    subwords: SubwordEncoding
     settings: CopySettings
     sentences: int = 0
     """Number of sentence pairs so far."""
@@ -158,11 +158,16 @@ class Copier:
     _replacement: Replacement = field(init=False)
 
     def __post_init__(self) -> None:
-        self._replacement = (
-            Drop(self.subwords.special.mask)
-            if self.settings.augment.replacement == "drop"
-            else Replace(len(self.subwords), self.subwords.reserved_ids)
-        )
+        if self.settings.augment.replacement == "drop":
+            mask = self.subwords.special.mask
+            if mask is None:
+                raise ConfigError(
+                    "The run's pre-trained vocabulary has no mask token to drop words with. Choose "
+                    "`--augment.replacement replace`."
+                )
+            self._replacement = Drop(mask)
+        else:
+            self._replacement = Replace(len(self.subwords), self.subwords.reserved_ids)
 
     def copies(self, documents: Iterable[ParallelDocument]) -> Iterator[PerturbedDocument]:
         """Yield all copies of each document, in the order of the documents."""

@@ -6,17 +6,18 @@ import warnings
 from typing import Any
 
 import torch
-from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainingArguments, set_seed
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.run import RunConfig
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator
 from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.method.perturbation import Drop, Replace, Replacement, Zero
-from iada.models.build import build_model
+from iada.models.pretrained import build_shape, start_model
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import environment, keep_freed_memory, on_cpu, process_state
 from iada.runs.folder import RunFolder
@@ -55,10 +56,9 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
         # backward pass must not give its buffers away.
         torch._functorch.config.donated_buffer = False
     set_seed(config.seed)
-    special = corpus.subwords.special
-    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
-    trainer = make_trainer(config, corpus, model, folder)
     checkpoint = folder.last_checkpoint() if resume else None
+    model = start_model(config.model, corpus.subwords, checkpoint)
+    trainer = make_trainer(config, corpus, model, folder)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     _report_held(corpus.train)
     if state.is_main_process:
@@ -69,8 +69,8 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
 
 def _open_run(folder: RunFolder, config: RunConfig, *, resume: bool, main: bool) -> Corpus:
     """Load the corpus, and on the main process begin the folder; the encoding is learned once."""
-    known = folder.tokenizer / "tokenizer.json"
-    subwords = Subwords.load(folder.tokenizer) if known.is_file() and (resume or not main) else None
+    known = folder.tokenizer / "tokenizer_config.json"
+    subwords = load_subwords(folder.tokenizer) if known.is_file() and (resume or not main) else None
     corpus = load_corpus(config, subwords)
     if main:
         if resume:
@@ -82,9 +82,7 @@ def _open_run(folder: RunFolder, config: RunConfig, *, resume: bool, main: bool)
     return corpus
 
 
-def make_trainer(
-    config: RunConfig, corpus: Corpus, model: MarianMTModel, folder: RunFolder
-) -> IadaTrainer:
+def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolder) -> IadaTrainer:
     """Put the trainer of a run together."""
     state = process_state()
 
@@ -120,10 +118,11 @@ def make_trainer(
     return trainer
 
 
-def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
+def replacement(config: RunConfig, subwords: SubwordEncoding) -> Replacement:
     """Return Ω of a run: `<mask>`, zero, or any piece that is neither special nor a byte."""
     if config.augment.replacement == "drop":
-        return Zero() if config.augment.drop == "zero" else Drop(subwords.special.mask)
+        mask = subwords.special.mask
+        return Zero() if config.augment.drop == "zero" or mask is None else Drop(mask)
     return Replace(len(subwords), subwords.reserved_ids)
 
 
@@ -175,8 +174,7 @@ def describe_plan(config: RunConfig) -> str:
     """Say what a run would do, without doing or writing anything."""
     corpus = load_corpus(config)
     with torch.device("meta"):
-        special = corpus.subwords.special
-        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+        model = build_shape(config.model, corpus.subwords)
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
@@ -214,7 +212,7 @@ def _report_held(windows: Windows) -> None:
         )
 
 
-def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
+def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding) -> None:
     temporary = folder.path / ".model"
     with warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.

@@ -250,7 +250,8 @@ class PretrainedSubwords:
             return text.replace(" ", SPACE)
         from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-        byte = {sign: value for value, sign in bytes_to_unicode().items()}.get(token)
+        signs: dict[int, str] = bytes_to_unicode()  # type: ignore[no-untyped-call]
+        byte = {sign: value for value, sign in signs.items()}.get(token)
         return token if byte is None else f"<0x{byte:02X}>"
 
     def _as_text(self, ids: list[int]) -> list[int]:

@@ -144,7 +144,9 @@ class _Limits(LogitsProcessor):
     ) -> None:
         self.most = torch.tensor([r.max_new for r in requests], device=device)
         self.least = torch.tensor([r.min_new for r in requests], device=device)
-        self.may_separate = torch.tensor([r.may_separate for r in requests], device=device)
+        self.may_separate = torch.tensor(
+            [r.may_separate or special.eos == special.sep for r in requests], device=device
+        )
         self.prompt = prompt
         self.special = special
 

@@ -1,0 +1,99 @@
+"""Models that start from a pre-trained checkpoint.
+
+The checkpoint's own class, weights and dropout are used as they are. No code that comes with a
+checkpoint is ever run.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+
+from iada.config.data import WindowConfig
+from iada.config.model import ModelConfig
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_config
+from iada.data.tokens.subwords import SubwordEncoding
+from iada.data.windows.families import pretrained_frame
+from iada.errors import ConfigError, ModelError
+from iada.models.build import build_model
+
+
+def load_pretrained(
+    name: str, subwords: PretrainedSubwords, *, dtype: torch.dtype | None = torch.float32
+) -> Any:
+    """Load a pre-trained model to train or to translate with.
+
+    Args:
+        name: folder or hub name.
+        subwords: its tokenizer, for the pair of languages.
+        dtype: type of the weights; optimisation needs float32. None keeps that of the checkpoint.
+    """
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            name, dtype="auto" if dtype is None else dtype, trust_remote_code=False
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"`model.pretrained`: {name} cannot be loaded. ({reason})") from None
+    model.generation_config = _generation_config(subwords)
+    return model
+
+
+def start_model(
+    config: ModelConfig, subwords: SubwordEncoding, checkpoint: Path | None = None
+) -> Any:
+    """Return the model that a run begins with.
+
+    Args:
+        config: the model: one to build, or a pre-trained one to load.
+        subwords: its encoding.
+        checkpoint: where to read the weights of a pre-trained model that a run goes on with; the
+            model that it once started from may be gone.
+    """
+    if isinstance(subwords, PretrainedSubwords):
+        name = subwords.settings.model if checkpoint is None else str(checkpoint)
+        return load_pretrained(name, subwords)
+    return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
+
+
+def build_shape(config: ModelConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
+    """Return a model of the right shape with no particular weights, to count parameters.
+
+    Args:
+        config: the model.
+        subwords: its encoding.
+        folder: where the trained model lies, if it is there already.
+    """
+    if isinstance(subwords, PretrainedSubwords):
+        name = subwords.settings.model if folder is None else str(folder)
+        settings = read_model_config(name)
+        return AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
+    return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
+
+
+def check_window_length(windows: WindowConfig, subwords: PretrainedSubwords) -> None:
+    """Refuse windows that are longer than what the model can read."""
+    limit = subwords.settings.max_length
+    if limit is not None and windows.max_length > limit:
+        raise ConfigError(
+            f"`windows.max_length` is {windows.max_length}, but {subwords.settings.model} reads "
+            f"and writes at most {limit} tokens. Set `windows.max_length` to {limit} or less."
+        )
+
+
+def _generation_config(subwords: PretrainedSubwords) -> GenerationConfig:
+    """Return settings for `generate` without the habits of the checkpoint's original task.
+
+    Checkpoints ask for their own beams, penalties and forbidden words; the search settings of a run
+    say all of that. What opens a translation into the target language stays.
+    """
+    begin, special = pretrained_frame(subwords).target_begin, subwords.special
+    return GenerationConfig(  # type: ignore[no-untyped-call]
+        pad_token_id=special.pad,
+        bos_token_id=special.bos,
+        eos_token_id=special.eos,
+        decoder_start_token_id=begin[0],
+        forced_bos_token_id=begin[1] if len(begin) == 2 else None,
+    )
