@@ -1,6 +1,7 @@
 """`iada init`: the recipe fits the corpus and the time, and trains without an edit."""
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_more_pairs_get_a_larger_model(pairs: int, dim: int) -> None:
 
 
 def test_sizes_grow() -> None:
-    for smaller, larger in zip(SIZES, SIZES[1:], strict=False):
+    for smaller, larger in pairwise(SIZES):
         assert smaller.pairs < larger.pairs
         assert smaller.dim < larger.dim
 
