@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
-from iada.data.windows.spans import Spans, current_parts, with_context
+from iada.data.windows.frame import Frame
+from iada.data.windows.spans import Spans, measure_sentences
+from iada.data.windows.spans import current_parts as cut_parts
+from iada.data.windows.spans import with_context as put_context
 from iada.errors import ConfigError, DataError
 
 StoreOf = Callable[..., TokenStore]
@@ -25,6 +28,16 @@ def plain(sentences: int) -> list[Pair]:
 
 def everything(store: TokenStore) -> Offsets:
     return np.arange(len(store.document_names))
+
+
+def current_parts(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+    measure = measure_sentences(store, config, Frame.stock(store.special))
+    return cut_parts(store, config, documents, measure)
+
+
+def with_context(store: TokenStore, parts: Spans, config: WindowConfig) -> Spans:
+    frame = Frame.stock(store.special)
+    return put_context(store, parts, config, measure_sentences(store, config, frame), frame)
 
 
 def triples(spans: Spans) -> list[Triple]:
