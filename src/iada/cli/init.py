@@ -173,7 +173,7 @@ def fitting_run(data: DataConfig, pairs: int, *, method: Method, output: Path) -
         base,
         subwords=replace(base.subwords, vocabulary_size=size.pieces),
         # Small models need every label that they can get, so all sentences of a window count.
-        windows=replace(base.windows, stride=4, loss_on="all", max_length=256),
+        windows=replace(base.windows, stride=4, loss_on="all", max_length=256, on_long="leave_out"),
         model=replace(
             base.model,
             dim=size.dim,
@@ -241,6 +241,7 @@ def recipe_text(config: RunConfig, estimate: str, *, pairs: int) -> str:
         f"  stride: {windows.stride}  # 1 is the paper's: every sentence is once the current one.",
         f"  loss_on: {windows.loss_on}",
         f"  max_length: {windows.max_length}",
+        f"  on_long: {windows.on_long}  # Longer sentences are left out of training and counted.",
         "model:  # More data deserves a larger model.",
         *(
             f"  {name}: {getattr(model, name)}"
