@@ -91,12 +91,13 @@ def current_parts(
     Raises:
         DataError: a sentence is too long by itself, or no part has text on both sides.
     """
-    _refuse_long_sentences(store, config.max_length, documents, measure)
+    if config.on_long == "refuse":
+        _refuse_long_sentences(store, config.max_length, documents, measure)
     if config.strategy == "sliding":
         parts = _sliding(store, config, documents, measure)
     else:
         parts = _multires(store, config.max_length, documents, measure)
-    return _with_text(store, parts)
+    return _with_text(store, _fitting(parts, config, measure))
 
 
 def with_context(
@@ -163,7 +164,7 @@ def _sliding(
         np.searchsorted(offsets, offsets[:-1] + measure.max_length, side="right") - 1
         for offsets in measure.sides
     ]
-    # At least one sentence: those that do not fit belong to documents that were not chosen.
+    # At least one sentence: those that do not fit are left out later, or were not chosen.
     stop = np.maximum(np.minimum.reduce([wanted, *fitting]), sentences + 1)
     current = sentences if config.stride == 1 else _chain(stop)
     current = current[_is_among(store.document_of[current], documents)]
@@ -217,6 +218,25 @@ def _multires(store: TokenStore, max_length: int, documents: Offsets, measure: M
     return Spans(current, current, stop).select(fits)
 
 
+def _fitting(parts: Spans, config: WindowConfig, measure: Measure) -> Spans:
+    """Leave out parts that are a single sentence too long for a window."""
+    fits = _longest_side(measure, parts.current, parts.stop) <= measure.max_length
+    if left_out := int((~fits).sum()):
+        logger.warning(
+            "%d of %d windows have a current sentence longer than `windows.max_length` (%d "
+            "tokens): left out.",
+            left_out,
+            len(parts),
+            config.max_length,
+        )
+    if not fits.any():
+        raise DataError(
+            f"Every sentence is longer than `windows.max_length` ({config.max_length} tokens), so "
+            "there is no window. Raise the limit."
+        )
+    return parts.select(fits)
+
+
 def _with_text(store: TokenStore, parts: Spans) -> Spans:
     """Leave out parts without a token on one of the sides, which teach nothing."""
     sentences = parts.stop - parts.current
@@ -254,7 +274,8 @@ def _refuse_long_sentences(
         raise DataError(
             f"{store.document_names[document]}: sentence {number} needs {lengths[worst]} tokens "
             f"but `windows.max_length` is {max_length} ({len(over)} such sentences). "
-            "Split the sentence on both sides, or raise the limit."
+            "Split the sentence on both sides, raise the limit, or leave such sentences out with "
+            "`windows.on_long: leave_out`."
         )
 
 
