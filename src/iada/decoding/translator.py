@@ -15,6 +15,7 @@ from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines import choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
@@ -29,6 +30,7 @@ from iada.decoding.wavefront import (
 )
 from iada.errors import ModelError
 from iada.models.observation import Observer
+from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 
 
@@ -43,6 +45,7 @@ class DocumentTranslator:
         windows: WindowConfig,
         decode: DecodeConfig,
         exported: Path | None = None,
+        frame: Frame | None = None,
     ) -> None:
         """Use a model that is already loaded.
 
@@ -52,11 +55,13 @@ class DocumentTranslator:
             windows: how the model was trained to see context.
             decode: how to search.
             exported: folder where an export of the model may be.
+            frame: what the model reads around and between sentences; Doc2Doc's by default.
         """
         self.model = model.eval()
         self.subwords = subwords
         self.windows = windows
         self.decode = decode
+        self.frame = Frame.stock(subwords.special) if frame is None else frame
         self.engine: Engine = choose_engine(
             EngineSetup(self.model, subwords, windows, decode, exported)
         )
@@ -81,12 +86,14 @@ class DocumentTranslator:
         if engine != "auto":
             decode = replace(decode, engine=engine)
         trained = folder.trained_model()
+        subwords = Subwords.load(trained)
         return cls(
             load_model(trained),
-            Subwords.load(trained),
+            subwords,
             windows=config.windows,
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),
+            frame=run_frame(config, subwords.special),
         )
 
     def translate(
@@ -134,7 +141,11 @@ class DocumentTranslator:
         if isinstance(inputs, Iterator):
             raise TypeError("The documents are read twice: give a list, not an iterator.")
         rules = RequestRules(
-            self.windows, self.decode, self.subwords.special, max_positions(self.model)
+            self.windows,
+            self.decode,
+            self.subwords.special,
+            max_positions(self.model),
+            self.frame,
         )
         sample = None
         if self.decode.source_context == "random":
@@ -154,7 +165,7 @@ class DocumentTranslator:
         one_by_one = replace(
             self.windows, strategy="sliding", stride=1, loss_on="current", noisy_context=0
         )
-        windows = Windows(store, one_by_one)
+        windows = Windows(store, one_by_one, frame=self.frame)
         # A window is missing where a side of the last sentence is empty.
         number_of = {int(sentence): number for number, sentence in enumerate(windows.sentences)}
         numbers = []

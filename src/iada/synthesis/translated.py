@@ -189,8 +189,8 @@ class _DoubledCorpus:
         write_json(folder / DETAILS, details)
         if any(counts.values()):
             logger.warning(
-                "Of %d outputs %d were empty and %d far too long or too short; they were replaced by "
-                "the true sentence. %s lists them.",
+                "Of %d outputs %d were empty and %d far too long or too short; the true sentence "
+                "replaces them. %s lists them.",
                 self.sentences,
                 counts["empty"],
                 counts["length"],
