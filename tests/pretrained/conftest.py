@@ -29,9 +29,6 @@ from transformers import (
     MBartForConditionalGeneration,
     MBartTokenizer,
     NllbTokenizer,
-    PegasusConfig,
-    PegasusForConditionalGeneration,
-    PegasusTokenizer,
     T5Config,
     T5ForConditionalGeneration,
     T5Tokenizer,
@@ -166,9 +163,7 @@ def _t5(text: list[str], folder: Path) -> tuple[Any, Any]:
         num_layers=1,
         num_heads=2,
         decoder_start_token_id=0,
-        task_specific_params={
-            "translation_en_to_de": {"prefix": "translate English to German: "}
-        },
+        task_specific_params={"translation_en_to_de": {"prefix": "translate English to German: "}},
     )
     return tokenizer, T5ForConditionalGeneration(config)
 

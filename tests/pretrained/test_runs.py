@@ -41,11 +41,18 @@ def _recipe(folder: Path, corpus: Path, checkpoint: Path, output: Path) -> Path:
 @every_family
 def test_commands(family: str, checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path) -> None:
     import time
+
     run = tmp_path / "run"
     recipe = _recipe(tmp_path, mini_corpus, checkpoint(family), run)
-    for args in (["train", str(recipe)], ["translate", str(run)], ["evaluate", str(run)], ["contrast", str(run)], ["inspect", str(run)], ):
+    for args in (
+        ["train", str(recipe)],
+        ["translate", str(run)],
+        ["evaluate", str(run)],
+        ["contrast", str(run)],
+        ["inspect", str(run)],
+    ):
         t = time.time()
         code = main(args)
-        print(family, args[0], code, round(time.time()-t, 2))
+        print(family, args[0], code, round(time.time() - t, 2))
         assert not code
-    print(sorted(p.name for p in (run/"model").iterdir()))
+    print(sorted(p.name for p in (run / "model").iterdir()))
