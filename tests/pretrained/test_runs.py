@@ -30,7 +30,7 @@ def _recipe(folder: Path, corpus: Path, checkpoint: Path, output: Path) -> Path:
             "validate_every": EVERY,
             "keep_checkpoints": 5,
         },
-        "decode": {"beam": 2},
+        "decode": {"beam": 1, "max_length_ratio": 1.0, "max_length_offset": 2},
         "evaluate": {"resamples": 50},
     }
     path = folder / "recipe.yaml"
@@ -48,7 +48,7 @@ def test_commands(family: str, checkpoint: Checkpoint, mini_corpus: Path, tmp_pa
         ["train", str(recipe)],
         ["translate", str(run)],
         ["evaluate", str(run)],
-        ["contrast", str(run)],
+        ["contrast", str(run), str(mini_corpus / "contrastive.json")],
         ["inspect", str(run)],
     ):
         t = time.time()

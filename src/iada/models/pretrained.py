@@ -1,9 +1,10 @@
 """Models that start from a pre-trained checkpoint.
 
-The checkpoint's own class, weights and dropout are used as they are. No code that comes with a
-checkpoint is ever run.
+The checkpoint's own class, weights and dropout are used as they are, but no layer is ever dropped
+as a whole. No code that comes with a checkpoint is ever run.
 """
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from iada.data.windows.families import pretrained_frame
 from iada.errors import ConfigError, ModelError
 from iada.models.build import build_model
 
+logger = logging.getLogger(__name__)
+
 
 def load_pretrained(
     name: str, subwords: PretrainedSubwords, *, dtype: torch.dtype | None = torch.float32
@@ -30,9 +33,19 @@ def load_pretrained(
         subwords: its tokenizer, for the pair of languages.
         dtype: type of the weights; optimisation needs float32. None keeps that of the checkpoint.
     """
+    config = read_model_config(name)
+    for rate in ("encoder_layerdrop", "decoder_layerdrop"):
+        if getattr(config, rate, 0.0):
+            # A skipped layer takes no part in an update, which distributed training does not allow;
+            # and without the last of them the loss would not depend on the source.
+            logger.info("%s: `%s` is %s; set to 0.", name, rate, getattr(config, rate))
+            setattr(config, rate, 0.0)
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(
-            name, dtype="auto" if dtype is None else dtype, trust_remote_code=False
+            name,
+            config=config,
+            dtype="auto" if dtype is None else dtype,
+            trust_remote_code=False,
         )
     except (OSError, ValueError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:300]

@@ -88,6 +88,12 @@ class PretrainedSubwords:
                 f"{settings.model} has a vocabulary for each language, so that one id means two "
                 "pieces. Choose a model with a joint vocabulary."
             )
+        for attribute, code in (
+            ("src_lang", settings.source_code),
+            ("tgt_lang", settings.target_code),
+        ):
+            if code is not None and hasattr(tokenizer, attribute):
+                setattr(tokenizer, attribute, code)
         self.tokenizer = tokenizer
         self.settings = settings
         self.codes = _language_codes(tokenizer, settings.family)
