@@ -21,7 +21,7 @@ from iada.data.tokens.subwords import EOS
 from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
-from iada.evaluation.metrics import FloatArray
+from iada.evaluation.sufficient_statistics import FloatArray
 from iada.method.selection import at_least_float32
 from iada.models.observation import Observer
 

@@ -18,8 +18,8 @@ from iada.data.formats.readers import (
     split_documents,
 )
 from iada.errors import DataError
-from iada.evaluation.metrics import SegmentScorer
-from iada.evaluation.scores import evaluate, evaluate_systems, is_aligned
+from iada.evaluation.metrics import SegmentScorer, is_aligned
+from iada.evaluation.scores import evaluate, evaluate_systems
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iada.evaluation.metrics import FloatArray, Measurement
+from iada.evaluation.sufficient_statistics import FloatArray, Measurement
 
 # Weights that are held at once, 32 MB of them; more would not be faster.
 _WEIGHTS = 4_000_000
