@@ -130,13 +130,15 @@ def perturbed_shares(
     tags, unaligned = token_tags(
         store, translator.subwords, [document.source for document in documents], tagger
     )
-    windows = Windows(store, replace(config.windows, noisy_context=0))
+    windows = Windows(store, replace(config.windows, noisy_context=0), frame=translator.frame)
     batches = measure_windows(translator.model, windows, augment, max_tokens=max_tokens, seed=seed)
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
     offsets = np.asarray(store.source.offsets)
     for number, batch in enumerate(batches):
         chosen = np.array(batch.numbers)
-        begins, ends = offsets[windows.spans.first[chosen]], offsets[windows.spans.stop[chosen]]
+        spans = windows.spans
+        stops = spans.stop if spans.end is None else spans.end
+        begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
         rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.source, rows, draws, generator)

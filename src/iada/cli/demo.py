@@ -121,6 +121,7 @@ def _report(config: DemoConfig, folders: Sequence[Path]) -> Path:
         test[:1],
         augment=AugmentConfig(),
         windows=translator.windows,
+        frame=translator.frame,
     )
     return write_report(
         config.output / "report.html",

@@ -94,8 +94,11 @@ def _plan(preparation: "Preparation") -> str:
 
 def _windows(corpus: "PreparedCorpus", command: PrepareCommand) -> str:
     from iada.data.windows.windows import Windows, describe_window
+    from iada.runs.corpus import run_frame
 
     subwords = corpus.subwords()
-    windows = Windows(corpus.store("train", subwords), command.config.windows)
+    store = corpus.store("train", subwords)
+    frame = run_frame(command.config, subwords.special)
+    windows = Windows(store, command.config.windows, frame=frame)
     shown = range(min(command.show, len(windows)))
     return "\n\n".join(describe_window(windows[0, index], subwords) for index in shown)

@@ -132,6 +132,9 @@ class WindowConfig:
     """Learn to predict the current sentences, or every sentence of the window."""
     max_length: int = 512
     """Longest window of either side in tokens; the oldest context is dropped first."""
+    on_long: Literal["refuse", "leave_out"] = "refuse"
+    """What to do with a sentence that is longer than `max_length` by itself: refuse the corpus, or
+    leave the sentence out of training and validation and count it."""
     noisy_context: int = 0
     """Number of context sentence pairs of a training window that are replaced by pairs of other
     documents; one true pair stays where there are at least two."""

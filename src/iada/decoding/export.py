@@ -154,6 +154,7 @@ def held_out_requests(
         replace(translator.decode, unit="sentence", target_context="gold", source_context="gold"),
         translator.subwords.special,
         max_positions(translator.model),
+        translator.frame,
     )
     requests: list[Request] = []
     for number, document in enumerate(read_split(data, "dev")):

@@ -18,6 +18,7 @@ from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines.ctranslate2 import exported_fingerprint, model_fingerprint
 from iada.decoding.engines.huggingface import HuggingFaceEngine
@@ -35,6 +36,7 @@ from iada.decoding.wavefront import (
 )
 from iada.errors import ModelError
 from iada.models.observation import Observer
+from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 
 
@@ -138,6 +140,7 @@ class DocumentTranslator:
         windows: WindowConfig,
         decode: DecodeConfig,
         exported: Path | None = None,
+        frame: Frame | None = None,
     ) -> None:
         """Use a model that is already loaded.
 
@@ -147,11 +150,13 @@ class DocumentTranslator:
             windows: how the model was trained to see context.
             decode: how to search.
             exported: folder where an export of the model may be.
+            frame: what the model reads around and between sentences; Doc2Doc's by default.
         """
         self.model = model.eval()
         self.subwords = subwords
         self.windows = windows
         self.decode = decode
+        self.frame = Frame.stock(subwords.special) if frame is None else frame
         self.engine: Engine = choose_engine(
             model, subwords, windows=windows, decode=decode, exported=exported
         )
@@ -175,12 +180,14 @@ class DocumentTranslator:
         if engine != "auto":
             decode = replace(decode, engine=engine)
         trained = folder.trained_model()
+        subwords = Subwords.load(trained)
         return cls(
             load_model(trained),
-            Subwords.load(trained),
+            subwords,
             windows=config.windows,
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),
+            frame=run_frame(config, subwords.special),
         )
 
     def translate(
@@ -225,7 +232,11 @@ class DocumentTranslator:
         if isinstance(tasks, Iterator):
             raise TypeError("The documents are gone through twice: give a list, not an iterator.")
         rules = RequestRules(
-            self.windows, self.decode, self.subwords.special, max_positions(self.model)
+            self.windows,
+            self.decode,
+            self.subwords.special,
+            max_positions(self.model),
+            self.frame,
         )
         sample = None
         if self.decode.source_context == "random":
@@ -245,7 +256,7 @@ class DocumentTranslator:
         one_by_one = replace(
             self.windows, strategy="sliding", stride=1, loss_on="current", noisy_context=0
         )
-        windows = Windows(store, one_by_one)
+        windows = Windows(store, one_by_one, frame=self.frame)
         # A window is missing where a side of the last sentence is empty.
         number_of = {int(sentence): number for number, sentence in enumerate(windows.sentences)}
         numbers = []

@@ -33,8 +33,9 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
-from iada.errors import DataError
+from iada.errors import DataError, ModelError
 
 _SAMPLE = 10_000
 
@@ -86,6 +87,21 @@ class RequestRules:
     decode: DecodeConfig
     special: SpecialIds
     max_positions: int
+    frame: Frame | None = None
+    """What the model reads around and between sentences; None is Doc2Doc's."""
+
+    def __post_init__(self) -> None:
+        frame = self.window_frame
+        if self.decode.unit == "window" and (frame.ends == "each" or not frame.target_context):
+            raise ModelError(
+                "`decode.unit: window` needs a model that says `<sep>` between the sentences of a "
+                "window, but this one translates sentence by sentence. Set `decode.unit: sentence`."
+            )
+
+    @property
+    def window_frame(self) -> Frame:
+        """The frame of every request."""
+        return Frame.stock(self.special) if self.frame is None else self.frame
 
 
 @dataclass(frozen=True)
@@ -137,7 +153,8 @@ class OpenDocument:
 
     def next_request(self, rules: RequestRules) -> Request:
         """Ask for the next sentence."""
-        first = max(0, len(self.texts) - rules.windows.context) + self.left_out
+        context = rules.window_frame.context(rules.windows)
+        first = max(0, len(self.texts) - context) + self.left_out
         while True:
             request = self._request(first, rules)
             longest = max(len(request.source), len(request.prefix))
@@ -148,19 +165,18 @@ class OpenDocument:
             self.left_out += 1
 
     def _request(self, first: int, rules: RequestRules) -> Request:
-        decode, special = rules.decode, rules.special
+        decode, frame = rules.decode, rules.window_frame
         number = len(self.texts)
         before = self._source_context(first, decode)
-        source = _joined([*before, self.source[number]], special.sep)
-        source[-1] = special.eos
+        source = self._source(before, rules)
         asked = len(source) - 1 if decode.unit == "window" else len(self.source[number])
         max_new = int(decode.max_length_ratio * asked) + decode.max_length_offset
         target: Sequence[Sequence[int]] = []
-        if decode.unit == "sentence" and decode.target_context != "none":
+        if decode.unit == "sentence" and decode.target_context != "none" and frame.target_context:
             target = (self.reference or self.said)[first:number]
         return Request(
             source=tuple(source),
-            prefix=(special.bos, *_joined(target, special.sep)),
+            prefix=tuple(frame.prefix(target)),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
         )
@@ -171,6 +187,17 @@ class OpenDocument:
             return []
         own = self.source[first:number]
         return own if self.context is None else self.context[number][-len(own) :]
+
+    def _source(self, before: Sequence[Sequence[int]], rules: RequestRules) -> list[int]:
+        """Write the source: context, the sentence, and what follows as far as there is room."""
+        number, frame = len(self.texts), rules.window_frame
+        after = 0 if rules.decode.source_context == "none" else frame.after
+        while True:
+            following = self.source[number + 1 : number + 1 + after]
+            source = frame.source([*before, self.source[number], *following])
+            if len(source) <= rules.windows.max_length or not after:
+                return source
+            after -= 1
 
     def answer(self, hypothesis: Hypothesis, request: Request, sep: int) -> tuple[int, ...] | None:
         """Return the tokens of the sentence itself; None if the answer cannot be used.
@@ -184,10 +211,6 @@ class OpenDocument:
             return None
         start = len(hypothesis.tokens) - 1 - hypothesis.tokens[::-1].index(sep)
         return hypothesis.tokens[start + 1 :]
-
-
-def _joined(sentences: Sequence[Sequence[int]], sep: int) -> list[int]:
-    return [token for sentence in sentences for token in (*sentence, sep)]
 
 
 logger = logging.getLogger(__name__)

@@ -104,8 +104,10 @@ def context_use(
     store = TokenStore.build(documents, subwords)
     one_by_one = replace(translator.windows, strategy="sliding", stride=1, loss_on="current")
     one_by_one = replace(one_by_one, noisy_context=0)
-    with_context = Windows(store, one_by_one)
-    without = Windows(store, replace(one_by_one, context=0))
+    with_context = Windows(store, one_by_one, frame=translator.frame)
+    # Nothing before the sentence and nothing after it.
+    alone = replace(translator.frame, after=0)
+    without = Windows(store, replace(one_by_one, context=0), frame=alone)
     observer = Observer(translator.model)
     try:
         seen, unseen = (

@@ -224,6 +224,7 @@ def windows_of_run(folder: Path, count: int) -> list[WindowView]:
         [_beginning(document, first + count)],
         augment=replace(config.augment, measure=measured),
         windows=translator.windows,
+        frame=translator.frame,
     )
     return views[first:]
 

@@ -29,6 +29,7 @@ from iada.data.formats.writers import document_lines, text_file
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import SideName
 from iada.data.tokens.subwords import Subwords
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
 from iada.method.importance import MeasuredStream, measure_windows
@@ -53,6 +54,8 @@ class CopySettings:
     """Measure, replacement, probabilities and sides."""
     windows: WindowConfig
     """Context and longest window."""
+    frame: Frame | None = None
+    """What the model reads around and between sentences; Doc2Doc's by default."""
     rendering: Rendering
     """How tokens become text."""
     role: CopyRole = "current"
@@ -71,6 +74,11 @@ class CopySettings:
             raise ConfigError(
                 "The run knows no context (`windows.context: 0`), so no sentence can be perturbed "
                 "as context. Choose `--role current`."
+            )
+        if self.role == "context" and self.frame is not None and not self.frame.target_context:
+            raise ConfigError(
+                "The run's model reads no context on the target side, so no target sentence can be "
+                "perturbed as context. Choose `--role current`."
             )
 
 
@@ -187,7 +195,10 @@ class Copier:
         one_by_one = replace(
             settings.windows, strategy="sliding", stride=1, loss_on="current", noisy_context=0
         )
-        windows = Windows(store, one_by_one)
+        frame = Frame.stock(store.special) if settings.frame is None else settings.frame
+        # The sentence is the last of its window.
+        windows = Windows(store, one_by_one, frame=replace(frame, after=0))
+        between = len(frame.source_boundary), len(frame.target_boundary)
         found: dict[int, tuple[_Numbers, _Numbers]] = {}
         batches = measure_windows(
             self.model,
@@ -204,11 +215,13 @@ class Copier:
                 if settings.role == "context" and not has_context:
                     continue
                 # `</s>` ends the source; the decoder input ends in the sentence itself.
-                stops = [int(whole[number, 0]) - 1, int(whole[number, 1])]
+                stops = [int(whole[number, 0]) - len(frame.source_end), int(whole[number, 1])]
                 sentence = current
                 if settings.role == "context":
                     sentence = current - 1
-                    stops = [stops[side] - int(lengths[side][current]) - 1 for side in (0, 1)]
+                    stops = [
+                        stops[side] - int(lengths[side][current]) - between[side] for side in (0, 1)
+                    ]
                 begins = [stops[side] - int(lengths[side][sentence]) for side in (0, 1)]
                 found[sentence] = (
                     _numbers(batch.source, row, begins[0], stops[0]),

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,10 +11,17 @@ from hypothesis import strategies as st
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Hypothesis, Request, batches
-from iada.decoding.wavefront import RequestRules, Task, Wavefront, sample_context
-from iada.errors import DataError
+from iada.decoding.wavefront import (
+    OpenDocument,
+    RequestRules,
+    Task,
+    Wavefront,
+    sample_context,
+)
+from iada.errors import DataError, ModelError
 
 
 class FakeEngine:
@@ -85,6 +93,41 @@ def test_each_sentence_sees_the_source_and_its_own_translations_before_it(
     assert all(r.source[-1] == special.eos and r.prefix[0] == special.bos for r in requests)
     assert requests[0].prefix == (special.bos,)
     assert requests[1].prefix[-1] == special.sep
+
+
+def test_a_request_is_written_in_the_frame_of_the_model(subwords: Subwords) -> None:
+    eos, bos, sep = subwords.special.eos, subwords.special.bos, subwords.special.sep
+    each = replace(Frame.stock(subwords.special), ends="each")
+    a, b, c = subwords.encode(["a", "b", "c"])
+
+    def requests(frame: Frame, max_length: int = 512) -> list[Request]:
+        opened = OpenDocument(0, Document("doc", ("a", "b", "c")), [a, b, c])
+        windows = WindowConfig(context=2, max_length=max_length)
+        rules = RequestRules(windows, DecodeConfig(), subwords.special, 100, frame)
+        found = []
+        for said in (b, c, a):
+            found.append(opened.next_request(rules))
+            opened.say("", said, [])
+        return found
+
+    last = requests(each)[-1]
+    assert last.source == (*a, eos, *b, eos, *c, eos)
+    assert last.prefix == (bos, *b, bos, *c, bos)
+    first, second, _ = requests(replace(each, ends="once", target_context=False, after=1))
+    assert first.source == (*a, sep, *b, eos)
+    assert second.source == (*a, sep, *b, sep, *c, eos)
+    assert first.prefix == second.prefix == (bos,)
+    # Following sentences make room before the context does.
+    _, second, _ = requests(replace(each, target_context=False, after=1), len(a) + len(b) + 2)
+    assert second.source == (*a, eos, *b, eos)
+
+
+def test_a_window_is_no_unit_for_models_that_translate_sentence_by_sentence(
+    special: SpecialIds,
+) -> None:
+    frame = replace(Frame.stock(special), ends="each")
+    with pytest.raises(ModelError, match=r"Set `decode.unit: sentence`"):
+        RequestRules(WindowConfig(), DecodeConfig(unit="window"), special, 100, frame)
 
 
 def test_the_context_is_segmented_as_in_training(subwords: Subwords) -> None:
