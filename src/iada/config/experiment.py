@@ -9,7 +9,7 @@ import tyro
 from iada.config.base import require
 
 MINI = "mini"
-"""Value of `data` that stands for the embedded corpus."""
+"""Value of `data` for the embedded corpus."""
 PAPER_SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MINI_SHARES = (0.2, 0.5, 1.0)
 """Fewer: every share costs a run of each system, and the mini corpus is a demonstration."""

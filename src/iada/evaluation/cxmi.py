@@ -1,6 +1,4 @@
-"""How probable a model finds each token of a given translation.
-
-How much a model uses its context: CXMI and P-CXMI (Fernandes et al., 2021, 2023).
+"""How much a model uses its context: CXMI and P-CXMI (Fernandes et al., 2021, 2023).
 
 CXMI is the mean over sentences of log p(y | x, C) - log p(y | x): how much more probable the
 reference translation y becomes when the model sees the context C on both sides. P-CXMI is the same

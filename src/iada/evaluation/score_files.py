@@ -46,7 +46,7 @@ def score_files(
         reference: the reference translations.
         source: the source text, aligned with the reference line by line.
         baseline: translations of another system to compare with.
-        boundaries: what parts the documents of all files.
+        boundaries: what separates the documents of all files.
         config: metrics; the paper's settings by default.
         language: code of the target language.
         scorer: COMET, running; needs `source`.
@@ -241,7 +241,7 @@ class _Documents:
             return f"{path} has {len(lines)} lines but {self.path} has {len(self.lines)}."
         number = _text_between(lines, self.spans)
         if number is not None:
-            return f"{path}:{number}: has text where the reference parts two documents."
+            return f"{path}:{number}: has text where the reference separates two documents."
         return None
 
 

@@ -1,4 +1,4 @@
-"""Is one system better than another, or was it luck? Paired tests on sufficient statistics.
+"""Is one system better than another, or is it chance? Paired tests on sufficient statistics.
 
 Both tests draw weights for units, sentences or documents, and multiply them with the statistics
 of all systems and metrics at once. With the same seed the draws are those of sacreBLEU, and so

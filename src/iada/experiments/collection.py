@@ -29,7 +29,7 @@ def collect(
         grid: their runs.
         base: corpus and settings.
         seeds: of each row.
-        folder: where the results will lie; paths of runs are relative to it.
+        folder: where the results will be written; paths of runs are relative to it.
     """
     planned = [
         row

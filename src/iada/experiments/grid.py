@@ -1,7 +1,7 @@
 """From experiments to runs: each system and seed once, in a folder that says what it is.
 
 A base is what all runs of an experiment share: the corpus and the settings that no row changes.
-Runs lie in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
+Runs are in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
 a hash of all settings that can change a result, so that experiments which ask for the same run find
 the same folder, and another setting never finds an old result. Corpora that a trained run makes,
 real documents and as many translated ones, are tasks of the same grid.
@@ -198,8 +198,8 @@ _FREE = (
     "evaluate.resamples",
     "evaluate.seed",
 )
-"""Beginnings of keys that change neither a model nor its translation nor their scores. Where the
-data lie enters the hash apart."""
+"""Beginnings of keys that change neither a model nor its translation nor their scores. The place
+of the data enters the hash separately."""
 
 
 @dataclass(frozen=True)

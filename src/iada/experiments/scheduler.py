@@ -32,8 +32,8 @@ from iada.runs.folder import RunFolder
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
 
-# Seconds between two looks at how far the tasks are.
-_GLANCE = 1.0
+# Seconds between two updates of the progress bar.
+_POLL_SECONDS = 1.0
 
 
 class GridTask(Protocol):
@@ -105,7 +105,7 @@ def run_in_processes(
                     waiting.remove(task)
                     process = _start(task)
                     running[process.sentinel] = process, task, time.monotonic()
-            for ended in connection.wait([*running], timeout=_GLANCE):
+            for ended in connection.wait([*running], timeout=_POLL_SECONDS):
                 assert isinstance(ended, int)
                 process, task, began = running.pop(ended)
                 process.join()
@@ -133,7 +133,7 @@ def _start(task: GridTask) -> BaseProcess:
 
 
 def _work(task: GridTask) -> None:
-    """Do a task in this process; messages go to its log, and the exit code tells how it went."""
+    """Do a task in this process; messages go to its log, and the exit code is the outcome."""
     begin_worker()
     with (
         log_file(task.folder).open("a", encoding="utf-8") as messages,

@@ -211,7 +211,7 @@ def draw_bars(name: str, title: str, panels: Sequence[Panel], *, words: str) -> 
         name: of the drawing.
         title: of the drawing.
         panels: at least one.
-        words: what the numbers are, before they are told one by one.
+        words: what the numbers are, before they are listed one by one.
     """
     with new_figure() as figure:
         row = figure.subplots(1, len(panels), sharey=len(panels) > 1, squeeze=False)[0]

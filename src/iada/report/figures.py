@@ -172,7 +172,7 @@ def distance_figure(results: Results, keys: tuple[str, ...], *, name: str) -> Dr
 
 
 def tag_figure(results: Results, *, name: str) -> Drawing:
-    """Draw shares of perturbed tokens by tag, context and current sentence apart."""
+    """Draw shares of perturbed tokens by tag, separately for context and current sentence."""
     panels = []
     for part, title in (("context", "In the context"), ("current", "In the current sentence")):
         bars = {row.label: _percents(row.pos.get(part, {}), TAGS) for row in results.rows}

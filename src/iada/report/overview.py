@@ -83,7 +83,7 @@ def find_material(folders: Sequence[Path]) -> Material:
             f"There is nothing to report on in {names}: no scored run and no {RESULTS_FILE}."
             f"{reasons} Score a run with `iada evaluate`, or run `iada experiment`."
         )
-    return Material(tuple(experiments), tuple(_told_apart(runs)), tuple(left_out))
+    return Material(tuple(experiments), tuple(_with_distinct_names(runs)), tuple(left_out))
 
 
 def run_folders(found: LocatedResults) -> Iterator[Path]:
@@ -93,7 +93,7 @@ def run_folders(found: LocatedResults) -> Iterator[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield folders with results or runs, in order of their names; runs are not looked into."""
+    """Yield folders with results or runs, in order of their names; run folders are not searched."""
     for place, inner, files in os.walk(folder):
         path = Path(place)
         is_run = "config.yaml" in files and _is_run(path)
@@ -138,12 +138,12 @@ def _experiments(folders: Sequence[Path]) -> list[LocatedResults]:
 
 
 def _found(folder: Path, results: Results, is_doubled: bool) -> LocatedResults:
-    # Experiments on one corpus lie side by side, so the folder around them names them all.
+    # Experiments on one corpus are side by side, so the folder around them names them all.
     label = f"{results.data}, {folder.parent.as_posix()}" if is_doubled else results.data
     return LocatedResults(results, folder, label)
 
 
-def _told_apart(runs: Sequence[RunSummary]) -> list[RunSummary]:
+def _with_distinct_names(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Add the folder to the name of runs that share it without being seeds of one system."""
     groups: dict[str, list[RunSummary]] = {}
     for run in runs:
@@ -268,7 +268,7 @@ def _runs_of(found: LocatedResults) -> tuple[list[RunSummary], int]:
 
 
 def _rows_section(found: Sequence[LocatedResults]) -> Section:
-    """Say for each row which settings it has and in which folders its runs lie."""
+    """Say for each row which settings it has and in which folders its runs are."""
     blocks = []
     for item in found:
         rows = []

@@ -36,7 +36,7 @@ METHOD_LABELS: dict[str, str] = {
 SENTENCE_LEVEL = "Sentence-level"
 CHANCE = 1 / 3
 """Expected accuracy of guessing one of er, sie and es."""
-# Where the data lie and how fast the machine is: seeds of one system may differ in them.
+# Where the data are and how fast the machine is: seeds of one system may differ in them.
 _FREE = (
     "data.folder",
     "train.threads",

@@ -49,7 +49,7 @@ from iada.report.verdict import Answer, comparison_table, importance_answers, sw
 
 @dataclass(frozen=True)
 class LocatedResults:
-    """The results of an experiment and where they lie."""
+    """The results of an experiment and their folder."""
 
     results: Results
     folder: Path
