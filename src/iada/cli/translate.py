@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.data import Boundaries, format_of
+from iada.config.data import Boundaries
 from iada.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,9 +69,10 @@ def parse(arguments: Sequence[str]) -> TranslateCommand:
 
 def run(command: TranslateCommand) -> Path:
     """Translate, and return the file that was written."""
+    from iada.data.formats.file_format import CorpusFiles
+    from iada.data.formats.readers import detect_format, file_pieces
     from iada.decoding.files import (
         count,
-        file_pieces,
         split_pieces,
         translate_file,
         translate_split,
@@ -98,7 +99,8 @@ def run(command: TranslateCommand) -> Path:
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:
-            pieces = file_pieces(path, format_of(path.name), boundaries, languages, None)
+            files = CorpusFiles(path, None, languages, boundaries)
+            pieces = file_pieces(detect_format(path.name), files)
         lines, documents = count(pieces)
         print(f"{path}: {lines} lines, {documents} documents -> {output}")
         return output

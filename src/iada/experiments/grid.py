@@ -21,6 +21,7 @@ from iada.config.data import DataConfig, Split
 from iada.config.experiment import MINI, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
+from iada.data.formats.readers import file_format
 from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
 from iada.errors import ConfigError, DataError
 from iada.experiments.plan import Experiment, Synthetic, System
@@ -170,7 +171,7 @@ def reversed_data(data: DataConfig) -> DataConfig:
 def _check_readable_both_ways(data: DataConfig) -> None:
     splits: tuple[Split, ...] = ("train", "dev", "test")
     for split in splits:
-        form, name = data.file_format(split), getattr(data, split)
+        form, name = file_format(data, split), getattr(data, split)
         rule = (
             "text, tsv or jsonl files with both languages named, so that they can be read in both "
             "directions and written again (experiment `bt_ft`)"

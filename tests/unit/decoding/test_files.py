@@ -180,7 +180,7 @@ def test_every_form_is_written_as_it_was_read(translator: Any, tmp_path: Path) -
 def test_a_form_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:
     source = tmp_path / "in.sgm"
     source.write_text("<doc>\n", encoding="utf-8")
-    with pytest.raises(DataError, match="has the form `sgm`, in which no translation"):
+    with pytest.raises(DataError, match="has the format `sgm`, in which no translation"):
         translate_file(translator, source, tmp_path / "out", boundaries="none")
 
 
@@ -210,7 +210,7 @@ def test_references_are_read_beside_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x\ny\nz\nz\n", r"in:3 and .*ref:3 differ: only one of them parts documents"),
+        ("x\ny\nz\nz\n", r"in:3 and .*ref:3 differ: only one of them separates documents"),
         ("x\ny\n", r"ref ends before line 3"),
         ("x\ny\n\nz\nz\n", "ref has more lines than"),
     ],
@@ -236,9 +236,7 @@ def test_references_must_have_the_lines_of_the_source(
     ("content", "message"),
     [
         (b"a\nb\xff\n", r"in:2: byte 3 is not valid UTF-8"),
-        (b"a\nb\r\n", r"in:2: contains a carriage return"),
         (b"a\x00\n", r"in:1: contains a NUL character"),
-        (b"\xef\xbb\xbfa\n", r"in:1: contains a byte order mark"),
     ],
 )
 def test_invisible_trouble_is_refused_with_its_line(
@@ -248,6 +246,18 @@ def test_invisible_trouble_is_refused_with_its_line(
     with pytest.raises(DataError, match=message):
         translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
     assert translator.seen == []
+
+
+def test_line_ends_and_marks_of_other_systems_are_repaired_and_counted_once(
+    translator: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
+    assert (tmp_path / "out").read_bytes() == b"A\nB\n"
+    found = [record.getMessage() for record in caplog.records if "(" in record.getMessage()]
+    assert len(found) == 2
+    assert found[0].endswith("(byte_order_mark, 1)")
+    assert found[1].endswith("(carriage_return, 2)")
 
 
 def test_all_translations_are_written_with_their_scores(tmp_path: Path) -> None:
