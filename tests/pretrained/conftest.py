@@ -36,7 +36,8 @@ from transformers import (
 from transformers.models.mbart.tokenization_mbart import FAIRSEQ_LANGUAGE_CODES as MBART_CODES
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
 
-FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart")
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords
+
 SIZES = {
     "d_model": 16,
     "encoder_layers": 1,
@@ -216,3 +217,14 @@ def checkpoint(mini_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> C
         return made[family]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def load(checkpoint: Checkpoint) -> Callable[..., PretrainedSubwords]:
+    """Return a function that loads the tokenizer of a family, by default from English to German."""
+
+    def from_checkpoint(family: str, **languages: str) -> PretrainedSubwords:
+        pair = {"source_language": "en", "target_language": "de"} | languages
+        return PretrainedSubwords.from_checkpoint(str(checkpoint(family)), **pair)
+
+    return from_checkpoint

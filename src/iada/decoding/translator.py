@@ -14,8 +14,9 @@ from iada.config.decode import DecodeConfig, EngineName
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords, load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
+from iada.data.windows.families import check_window_length, pretrained_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines import choose_engine
@@ -31,6 +32,7 @@ from iada.decoding.wavefront import (
 )
 from iada.errors import ModelError
 from iada.models.observation import Observer
+from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 
@@ -97,22 +99,65 @@ class DocumentTranslator:
             frame=run_frame(config, subwords),
         )
 
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: Path | str,
+        *,
+        source_language: str,
+        target_language: str,
+        context: int = 0,
+        max_length: int | None = None,
+        decode: DecodeConfig | None = None,
+    ) -> "DocumentTranslator":
+        """Load a stock encoder-decoder of the hub, or of a folder, to translate documents with.
+
+        Such models were trained on single sentences, so there is no context unless it is asked for.
+
+        Args:
+            name: folder or hub name: Marian, mBART, M2M100, NLLB, T5, BART or another.
+            source_language: language of the documents, such as `en`, or the model's own code for
+                it, such as `eng_Latn`.
+            target_language: language to translate into, likewise.
+            context: sentences before the one to translate that the model reads, with its own
+                translations of them.
+            max_length: longest window in tokens; by default what the model can read, or 512.
+            decode: search settings.
+        """
+        subwords = PretrainedSubwords.from_checkpoint(
+            str(name), source_language=source_language, target_language=target_language
+        )
+        longest = max_length or subwords.settings.max_length or WindowConfig.max_length
+        windows = WindowConfig(context=context, max_length=longest)
+        check_window_length(windows, subwords)
+        return cls(
+            load_pretrained(str(name), subwords, dtype=None).to(_device()),
+            subwords,
+            windows=windows,
+            decode=decode or DecodeConfig(),
+            frame=pretrained_frame(subwords),
+        )
+
     def translate(
-        self, documents: Sequence[Document], references: Sequence[Document] | None = None
+        self,
+        documents: Sequence[Document | Sequence[str]],
+        references: Sequence[Document] | None = None,
     ) -> list[Document]:
         """Translate documents left to right.
 
         Args:
-            documents: the source documents.
+            documents: the source documents, or the sentences of each. A document that is a single
+                string is one sentence.
             references: their translations, for `decode.target_context: gold`.
 
         Returns:
             As many documents with as many sentences; an empty sentence has an empty translation.
         """
+        named = [_named(number, document) for number, document in enumerate(documents, start=1)]
         if references is None:
-            inputs = [TranslationInput(document) for document in documents]
+            inputs = [TranslationInput(document) for document in named]
         else:
-            inputs = [TranslationInput(d, r) for d, r in zip(documents, references, strict=True)]
+            inputs = [TranslationInput(d, r) for d, r in zip(named, references, strict=True)]
         return [translation.document for translation in self.stream(inputs)]
 
     def check(self, inputs: Iterable[TranslationInput]) -> int:
@@ -120,7 +165,7 @@ class DocumentTranslator:
         total = 0
         for given in inputs:
             source = self.subwords.encode(given.document.sentences, "source")
-            check_lengths(given.document, source, self.windows.max_length)
+            check_lengths(given.document, source, self.windows.max_length, self.frame)
             total += len(source)
         return total
 
@@ -188,13 +233,25 @@ class DocumentTranslator:
             observer.remove()
 
 
+def _named(number: int, document: Document | Sequence[str]) -> Document:
+    """Name the sentences of a document that has no name."""
+    if isinstance(document, Document):
+        return document
+    sentences = [document] if isinstance(document, str) else document
+    return Document(f"document {number}", tuple(sentences))
+
+
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be read: {error}") from None
-    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(_device())
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def default_export(folder: RunFolder, precision: str) -> Path:

@@ -12,12 +12,11 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
-from iada.config.data import WindowConfig
 from iada.config.model import ModelConfig
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_config
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import pretrained_frame
-from iada.errors import ConfigError, ModelError
+from iada.errors import ModelError
 from iada.models.build import build_model
 
 logger = logging.getLogger(__name__)
@@ -66,7 +65,8 @@ def start_model(
             model that it once started from may be gone.
     """
     if isinstance(subwords, PretrainedSubwords):
-        name = subwords.settings.model if checkpoint is None else str(checkpoint)
+        # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
+        name = str(config.pretrained if checkpoint is None else checkpoint)
         return load_pretrained(name, subwords)
     return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
 
@@ -80,20 +80,10 @@ def build_shape(config: ModelConfig, subwords: SubwordEncoding, folder: Path | N
         folder: where the trained model lies, if it is there already.
     """
     if isinstance(subwords, PretrainedSubwords):
-        name = subwords.settings.model if folder is None else str(folder)
+        name = str(config.pretrained if folder is None else folder)
         settings = read_model_config(name)
         return AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
     return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
-
-
-def check_window_length(windows: WindowConfig, subwords: PretrainedSubwords) -> None:
-    """Refuse windows that are longer than what the model can read."""
-    limit = subwords.settings.max_length
-    if limit is not None and windows.max_length > limit:
-        raise ConfigError(
-            f"`windows.max_length` is {windows.max_length}, but {subwords.settings.model} reads "
-            f"and writes at most {limit} tokens. Set `windows.max_length` to {limit} or less."
-        )
 
 
 def _generation_config(subwords: PretrainedSubwords) -> GenerationConfig:

@@ -17,7 +17,7 @@ from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
-from iada.data.windows.families import encoding_frame
+from iada.data.windows.families import check_window_length, encoding_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
@@ -25,6 +25,8 @@ from iada.errors import DataError
 
 def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
+    if isinstance(subwords, PretrainedSubwords):
+        check_window_length(config.windows, subwords)
     return encoding_frame(subwords)
 
 

@@ -26,10 +26,11 @@ instruction), `</s>` between sentences.
 from dataclasses import dataclass
 from typing import Literal
 
+from iada.config.data import WindowConfig
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
-from iada.errors import ModelError
+from iada.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,16 @@ def encoding_frame(subwords: SubwordEncoding) -> Frame:
     if isinstance(subwords, PretrainedSubwords):
         return pretrained_frame(subwords)
     return Frame.stock(subwords.special)
+
+
+def check_window_length(windows: WindowConfig, subwords: PretrainedSubwords) -> None:
+    """Refuse windows that are longer than what the model can read."""
+    limit = subwords.settings.max_length
+    if limit is not None and windows.max_length > limit:
+        raise ConfigError(
+            f"`windows.max_length` is {windows.max_length}, but {subwords.settings.model} reads "
+            f"and writes at most {limit} tokens. Set `windows.max_length` to {limit} or less."
+        )
 
 
 def _tokens(subwords: PretrainedSubwords) -> dict[str, tuple[int, ...]]:
