@@ -15,7 +15,7 @@ from iada.data.windows.batch import Collator
 from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
-from iada.method.perturbation import Drop, Replace, Replacement, Zero
+from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import environment, keep_freed_memory, on_cpu, process_state
@@ -106,7 +106,7 @@ def make_trainer(
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
         data_collator=Collator(corpus.subwords.special.pad),
-        replacement=replacement(config, corpus.subwords),
+        vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
         callbacks=[
@@ -118,13 +118,6 @@ def make_trainer(
     # It would print every log line to stdout; ours go to `metrics.jsonl` and the progress bar.
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
-    """Return Ω of a run: `<mask>`, zero, or any piece that is neither special nor a byte."""
-    if config.augment.replacement == "drop":
-        return Zero() if config.augment.drop == "zero" else Drop(subwords.special.mask)
-    return Replace(len(subwords), subwords.reserved_ids)
 
 
 def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:

@@ -23,7 +23,7 @@ from iada.data.windows.batch import Batch
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
-from iada.method.perturbation import Replacement
+from iada.method.perturbation import Replacement, Vocabulary
 
 
 def inverse_square_root(update: int, warmup: int) -> float:
@@ -56,6 +56,8 @@ class IadaTrainer(Trainer):
         eval_dataset: Any = None,
         eval_sampler: TokenBatchSampler | None = None,
         replacement: Replacement | None = None,
+        vocabulary: Vocabulary | None = None,
+        processing_class: Any = None,
         label_smoothing: float = 0.1,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
@@ -63,7 +65,7 @@ class IadaTrainer(Trainer):
         """Prepare training.
 
         Args:
-            model: a Hugging Face encoder-decoder.
+            model: a Hugging Face encoder-decoder or causal language model.
             args: the Trainer's own settings.
             augment: how instances are perturbed and which losses are learned from.
             train_dataset: windows, or any data set whose items `data_collator` turns into a batch.
@@ -71,7 +73,10 @@ class IadaTrainer(Trainer):
             train_sampler: batches by token budget; without it the Trainer's own sampler is used.
             eval_dataset: validation windows.
             eval_sampler: batches of `eval_dataset`.
-            replacement: what replaces a token; made from the model's configuration by default.
+            replacement: what replaces a token; by default made from `vocabulary`.
+            vocabulary: what is known of the tokens; by default read from `processing_class`, or
+                else from the model's configuration.
+            processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
@@ -82,6 +87,7 @@ class IadaTrainer(Trainer):
             data_collator=data_collator,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
+            processing_class=processing_class,
             callbacks=[_EpochCallback(train_sampler), *callbacks],
         )
         if self.args.n_gpu > 1:
@@ -93,10 +99,13 @@ class IadaTrainer(Trainer):
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
+        if vocabulary is None and processing_class is not None:
+            vocabulary = Vocabulary.of_tokenizer(processing_class)
         self.augmented_objective = AugmentedObjective(
             model,
             augment,
             replacement=replacement,
+            vocabulary=vocabulary,
             label_smoothing=label_smoothing,
             seed=args.seed,
             computation=computation,
