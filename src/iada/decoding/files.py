@@ -25,14 +25,13 @@ from iada.config.base import to_mapping
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
 from iada.data.formats.readers import stream_split
 from iada.data.formats.writers import WRITTEN
-from iada.data.prepared.prepared_corpus import sha256
 from iada.decoding.engines.ctranslate2 import model_fingerprint
 from iada.decoding.engines.interface import Engine, Hypothesis, Request
 from iada.decoding.pieces import Piece, copied, jsonl_pieces, text_pieces, tsv_pieces
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import Task, Translated
 from iada.errors import DataError, RunError
-from iada.storage import write_json
+from iada.storage import sha256, write_json
 
 logger = logging.getLogger(__name__)
 

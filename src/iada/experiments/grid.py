@@ -23,10 +23,11 @@ from iada.config.data import DataConfig, Split
 from iada.config.experiment import MINI, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
-from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
 from iada.experiments.definitions import Experiment, Synthetic, System
 from iada.experiments.scheduler import Job, Task
+from iada.storage import sha256
 
 
 @dataclass(frozen=True)
