@@ -160,7 +160,7 @@ class DocumentTranslator:
     def load(
         cls, path: Path | str, engine: EngineName = "auto", decode: DecodeConfig | None = None
     ) -> "DocumentTranslator":
-        """Load the finished model of a run folder.
+        """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
         Args:
             path: the run folder.
@@ -174,10 +174,10 @@ class DocumentTranslator:
         decode = decode or config.decode
         if engine != "auto":
             decode = replace(decode, engine=engine)
-        trained = folder.trained_model()
+        trained = folder.best_model()
         return cls(
             load_model(trained),
-            Subwords.load(trained),
+            Subwords.load(folder.encoding()),
             windows=config.windows,
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),

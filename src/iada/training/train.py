@@ -9,7 +9,6 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
 
 from iada.config.base import to_mapping, write_yaml
@@ -63,7 +62,7 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
             if state.is_main_process:
-                _finish(folder, config, checkpoint)
+                _finish(folder, checkpoint)
         else:
             _train(folder, config, checkpoint, resume=resume, accept_changes=accept_changes)
         state.wait_for_everyone()
@@ -80,7 +79,7 @@ def _is_finished(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | 
     return stopped or checkpoint.update >= config.train.max_updates
 
 
-def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None) -> None:
+def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
     """Export the best model of a run that has reached its end, unless that was done."""
     if checkpoint is None:
         logger.info("%s is finished and has no checkpoints to continue from.", folder.path)
@@ -95,11 +94,12 @@ def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None)
         checkpoint.update,
         checkpoint.best.name,
     )
-    subwords = Subwords.load(folder.tokenizer)
-    model = build_model(config.model, vocabulary_size=len(subwords), special=subwords.special)
-    # Tied weights are saved once.
-    model.load_state_dict(load_file(weights[1]), strict=False)
-    _save_model(folder, model, subwords)
+    with staged_folder(folder.model) as staging:
+        for pattern in ("*config.json", "model*.safetensors*"):
+            for path in checkpoint.best.glob(pattern):
+                shutil.copyfile(path, staging / path.name)
+        Subwords.load(folder.tokenizer).save(staging)
+    logger.info("Model saved in %s", folder.model)
 
 
 def _train(
