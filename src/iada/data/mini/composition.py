@@ -8,7 +8,7 @@ position.
 
 In version 1 all splits draw from the same sentences. In version 2 a hash assigns every English
 sentence to one split, so no two splits share a sentence pair, and a sentence is used outside
-training only if each of its word forms occurs in the first `SCARCE_DOCUMENTS` training documents.
+training only if each of its word forms occurs in the first `COVERING_DOCUMENTS` training documents.
 The assignment does not look at the German side: gender and form of address, which only the
 context decides, stay balanced in every split.
 """
@@ -38,8 +38,8 @@ from iada.errors import ConfigError
 EDITIONS: dict[int, Edition] = {1: FIRST_EDITION, 2: SECOND_EDITION}
 """Words and patterns by version of the corpus. The text of a version never changes."""
 
-SCARCE_DOCUMENTS = 108
-"""Training documents of the scarce setting. All forms of the held-out splits occur in them."""
+COVERING_DOCUMENTS = 72
+"""Beginning of the training split in which all word forms of the other splits occur."""
 
 SPLIT_SHARES = {"train": 64, "dev": 12, "test": 12, "contrastive": 12}
 """Percentage of all English sentences that each split may use in version 2."""
@@ -174,7 +174,7 @@ def rotate_genders(random: Random, rotation: int) -> Gender:
 
 @cache
 def _trained_forms(version: int, seed: int) -> frozenset[str]:
-    documents = generate_documents(SCARCE_DOCUMENTS, seed=seed, split="train", version=version)
+    documents = generate_documents(COVERING_DOCUMENTS, seed=seed, split="train", version=version)
     return frozenset(
         token.word
         for document in documents

@@ -21,7 +21,6 @@ from typing import Literal, TypedDict
 from iada.config.run import MiniSize
 from iada.data.mini.composition import (
     DISTANCE_WEIGHTS,
-    SCARCE_DOCUMENTS,
     Episode,
     Stock,
     compose,
@@ -176,7 +175,7 @@ def _with_pronoun(sentence: TaggedSentence, index: int, form: str) -> str:
 MANIFEST = "manifest.json"
 
 
-TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": SCARCE_DOCUMENTS, "plentiful": 540}
+TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": 108, "plentiful": 540}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +191,7 @@ class MiniConfig:
     """Another seed gives another corpus of the same kind."""
     train_documents: int | None = None
     """Training documents, of about twelve sentences each, if not as many as `size` says. Multiples
-    of 18 balance the topics, and multiples of 3 the genders. With fewer than 108, the other splits
+    of 18 balance the topics, and multiples of 3 the genders. With fewer than 72, the other splits
     may have word forms that training lacks."""
     dev_documents: int = 36
     """Development documents."""
