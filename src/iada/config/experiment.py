@@ -2,28 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import tyro
 
 from iada.config.base import require
 from iada.config.run import MiniSize
 
-ExperimentName = Literal[
-    "main",
-    "directions",
-    "measures",
-    "losses",
-    "pronouns",
-    "distance",
-    "bt_ft",
-    "low_resource",
-    "noisy_context",
-    "pos",
-    "alpha_sweep",
-    "controls",
-]
-EXPERIMENT_NAMES: tuple[ExperimentName, ...] = get_args(ExperimentName)
 MINI = "mini"
 """Value of `data` that stands for the embedded corpus, in the scarce setting."""
 MINI_CORPORA: dict[str, tuple[Literal[1, 2], MiniSize]] = {
@@ -41,16 +26,15 @@ MINI_SHARES = (0.2, 0.5, 1.0)
 class ExperimentConfig:
     """Run named experiments: every run is trained once, however many tables it is in.
 
-    What is finished is not done again, and what was interrupted goes on where it was.
+    Finished runs are not repeated, and interrupted ones are resumed.
     """
 
     names: Annotated[
-        tuple[ExperimentName | Literal["all"], ...],
+        tuple[str, ...],
         tyro.conf.Positional,
         tyro.conf.arg(metavar="NAME..."),
     ]
-    """Experiments: main, directions, measures, losses, pronouns, distance, bt_ft, low_resource,
-    noisy_context, pos, alpha_sweep, controls, or all of them (`all`)."""
+    """Experiments by name, or `all` of them."""
     data: str = MINI
     """`mini` (the embedded corpus in its scarce setting), `mini-plentiful`, `mini-v1` (version 1,
     plentiful), a recipe (YAML file), or a folder that `iada prepare` wrote inside its corpus."""
@@ -89,12 +73,6 @@ class ExperimentConfig:
         require(len(shares) > 0, "shares", "at least one share", shares)
         in_range = all(0 < share <= 1 for share in shares)
         require(in_range, "shares", "more than 0 and at most 1", shares)
-
-    @property
-    def experiments(self) -> tuple[ExperimentName, ...]:
-        """The experiments in their usual order, each once."""
-        everything = "all" in self.names
-        return tuple(name for name in EXPERIMENT_NAMES if everything or name in self.names)
 
     @property
     def low_resource_shares(self) -> tuple[float, ...]:
