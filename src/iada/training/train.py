@@ -56,7 +56,12 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
         torch._functorch.config.donated_buffer = False
     set_seed(config.seed)
     special = corpus.subwords.special
-    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+    model = build_model(
+        config.model,
+        vocabulary_size=len(corpus.subwords),
+        special=special,
+        context=config.windows.context,
+    )
     trainer = make_trainer(config, corpus, model, folder)
     checkpoint = folder.last_checkpoint() if resume else None
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
@@ -176,7 +181,12 @@ def describe_plan(config: RunConfig) -> str:
     corpus = load_corpus(config)
     with torch.device("meta"):
         special = corpus.subwords.special
-        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+        model = build_model(
+            config.model,
+            vocabulary_size=len(corpus.subwords),
+            special=special,
+            context=config.windows.context,
+        )
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
