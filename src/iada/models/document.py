@@ -84,7 +84,8 @@ class WindowAttention(MarianAttention):
     def implementation(self) -> str | None:
         """What computes the attention, by its name in `transformers`."""
         assert self.config is not None
-        return self.config._attn_implementation
+        name: str | None = self.config._attn_implementation
+        return name
 
     def forward(
         self,
