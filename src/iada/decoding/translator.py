@@ -29,6 +29,7 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.build import register_models
 from iada.models.observation import Observer
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
@@ -189,6 +190,7 @@ class DocumentTranslator:
 
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
+    register_models()
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:

@@ -1,6 +1,6 @@
 """The data of a run: a prepared corpus, or documents read and segmented in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,14 @@ from iada.storage import sha256
 
 def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
-    return Frame.stock(special)
+    model = config.model
+    return replace(
+        Frame.stock(special),
+        ends=model.traits.ends,
+        target_context=model.target_context,
+        after=model.after,
+        far_context=model.far,
+    )
 
 
 @dataclass(frozen=True)

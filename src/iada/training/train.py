@@ -133,7 +133,12 @@ def _train(
                 _begin_run(folder, config, record, corpus.subwords)
     set_seed(config.seed)
     special = corpus.subwords.special
-    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+    model = build_model(
+        config.model,
+        vocabulary_size=len(corpus.subwords),
+        special=special,
+        context=config.windows.context,
+    )
     trainer = make_trainer(config, corpus, model, folder)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
@@ -276,7 +281,12 @@ def describe_plan(config: RunConfig) -> str:
     corpus = load_corpus(config)
     with torch.device("meta"):
         special = corpus.subwords.special
-        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+        model = build_model(
+            config.model,
+            vocabulary_size=len(corpus.subwords),
+            special=special,
+            context=config.windows.context,
+        )
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
