@@ -31,6 +31,7 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.build import register_models
 from iada.models.observation import Observer
 from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
@@ -73,7 +74,7 @@ class DocumentTranslator:
     def load(
         cls, path: Path | str, engine: EngineName = "auto", decode: DecodeConfig | None = None
     ) -> "DocumentTranslator":
-        """Load the finished model of a run folder.
+        """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
         Args:
             path: the run folder.
@@ -88,8 +89,8 @@ class DocumentTranslator:
         decode = decode or config.decode
         if engine != "auto":
             decode = replace(decode, engine=engine)
-        trained = folder.trained_model()
-        subwords = load_subwords(trained)
+        trained = folder.best_model()
+        subwords = load_subwords(folder.encoding())
         return cls(
             load_model(trained),
             subwords,
@@ -243,6 +244,7 @@ def _named(number: int, document: Document | Sequence[str]) -> Document:
 
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
+    register_models()
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:

@@ -183,7 +183,7 @@ def _shared(job: Job) -> dict[str, Any]:
     trained = RunFolder(job.folder).trained_model()
     subwords = load_subwords(trained)
     with torch.device("meta"):
-        model = build_shape(job.config.model, subwords, trained)
+        model = build_shape(job.config, subwords, trained)
     scores = _scores(job)
     translation = scores["translation"]
     signatures = dict(filter(None, (metric.signature(scores) for metric in main_metrics())))

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
-from iada.config.model import ModelConfig
+from iada.config.run import RunConfig
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_config
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import pretrained_frame
@@ -54,36 +54,44 @@ def load_pretrained(
 
 
 def start_model(
-    config: ModelConfig, subwords: SubwordEncoding, checkpoint: Path | None = None
+    config: RunConfig, subwords: SubwordEncoding, checkpoint: Path | None = None
 ) -> Any:
-    """Return the model that a run begins with.
+    """Return the model that a run begins with, built at random or pre-trained.
 
     Args:
-        config: the model: one to build, or a pre-trained one to load.
+        config: the run.
         subwords: its encoding.
-        checkpoint: where to read the weights of a pre-trained model that a run goes on with; the
+        checkpoint: where to read the weights of a pre-trained model that a run continues with; the
             model that it once started from may be gone.
     """
     if isinstance(subwords, PretrainedSubwords):
         # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
-        name = str(config.pretrained if checkpoint is None else checkpoint)
+        name = str(config.model.pretrained if checkpoint is None else checkpoint)
         return load_pretrained(name, subwords)
-    return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
+    return _build(config, subwords)
 
 
-def build_shape(config: ModelConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
+def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
     """Return a model of the right shape with no particular weights, to count parameters.
 
     Args:
-        config: the model.
+        config: the run.
         subwords: its encoding.
         folder: where the trained model lies, if it is there already.
     """
     if isinstance(subwords, PretrainedSubwords):
-        name = str(config.pretrained if folder is None else folder)
-        settings = read_model_config(name)
+        settings = read_model_config(str(folder or config.model.pretrained))
         return AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
-    return build_model(config, vocabulary_size=len(subwords), special=subwords.special)
+    return _build(config, subwords)
+
+
+def _build(config: RunConfig, subwords: SubwordEncoding) -> Any:
+    return build_model(
+        config.model,
+        vocabulary_size=len(subwords),
+        special=subwords.special,
+        context=config.windows.context,
+    )
 
 
 def _generation_config(subwords: PretrainedSubwords) -> GenerationConfig:
