@@ -47,7 +47,7 @@ SIZES = {
     "encoder_ffn_dim": 32,
     "decoder_ffn_dim": 32,
     "max_position_embeddings": 256,
-    "init_std": 0.2,
+    "init_std": 0.6,
 }
 Checkpoint = Callable[[str], Path]
 
@@ -163,6 +163,7 @@ def _t5(text: list[str], folder: Path) -> tuple[Any, Any]:
         d_ff=32,
         num_layers=1,
         num_heads=2,
+        initializer_factor=4.0,
         decoder_start_token_id=0,
         task_specific_params={"translation_en_to_de": {"prefix": "translate English to German: "}},
     )

@@ -1,4 +1,4 @@
-"""What pre-trained models read: windows as a hand would write them, sentences as the family does."""
+"""What pre-trained models read: windows as written by hand, sentences as the family writes them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, M2M100ForConditionalGeneration
+from transformers.models.m2m_100.modeling_m2m_100 import shift_tokens_right
 
 from iada.config.data import DataConfig, WindowConfig
 from iada.config.decode import DecodeConfig
@@ -110,9 +111,8 @@ def test_windows_one_by_one_and_at_once_are_the_same(family: str, load: Load) ->
     batch, one_by_one = collate(windows.__getitems__(keys)), collate([windows[key] for key in keys])
     for name in ("input_ids", "decoder_input_ids", "labels", "source_roles", "target_roles"):
         assert torch.equal(batch[name], one_by_one[name])
-    assert (
-        windows.lengths() == [[len(w.source_ids), len(w.target_ids)] for w in windows_of(windows)]
-    ).all()
+    lengths = [[len(w.source_ids), len(w.target_ids)] for w in windows_of(windows)]
+    assert windows.lengths().tolist() == lengths
 
 
 def windows_of(windows: Windows) -> list[Any]:
@@ -138,13 +138,22 @@ def test_a_sentence_without_context_is_what_the_family_reads(
         encoded = tokenizer(text, text_target=target, return_tensors="pt")
         assert window.source_ids.tolist() == encoded["input_ids"][0].tolist()
         labels = encoded["labels"]
-        decoder_input = model.prepare_decoder_input_ids_from_labels(labels)[0].tolist()
+        decoder_input = _shift(model, labels)[0].tolist()
         length = len(window.target_ids)
         assert window.target_ids.tolist() == decoder_input[:length]
         # mBART also predicts its language code after the end; nothing else is left out.
         assert length == len(decoder_input) - (family == "mbart")
         counted = window.labels >= 0
         assert window.labels[counted].tolist() == labels[0, :length][counted].tolist()
+
+
+def _shift(model: Any, labels: Tensor) -> Tensor:
+    """Make decoder inputs from labels with the model's own function."""
+    if isinstance(model, M2M100ForConditionalGeneration):
+        # The only one that has no method for it.
+        return shift_tokens_right(labels, model.config.pad_token_id, 2)
+    shifted: Tensor = model.prepare_decoder_input_ids_from_labels(labels)
+    return shifted
 
 
 @every_family
@@ -160,7 +169,8 @@ def test_what_frames_a_window_is_special_and_all_else_is_text(family: str, load:
         *context, current = (_tokenize(subwords, text) for text in sentences)
         name = subwords.tokenizer.convert_ids_to_tokens
         assert name(ids[roles == Role.CURRENT].tolist()) == current
-        assert name(ids[roles == Role.CONTEXT].tolist()) == sum(context, [])
+        before = [piece for sentence in context for piece in sentence]
+        assert name(ids[roles == Role.CONTEXT].tolist()) == before
 
 
 def test_only_the_prompt_itself_is_special(load: Load) -> None:
@@ -188,30 +198,24 @@ def test_greedy_translation_is_that_of_generate(
     subwords = load(family)
     tokenizer, special = subwords.tokenizer, subwords.special
     prompt = PROMPT if family == "t5" else ""
-    target = subwords.codes.get(subwords.settings.target_code or "")
-    starts: dict[str, Any] = {"forced_bos_token_id": None}
-    if family == "mbart":
-        starts["decoder_start_token_id"] = target
-    elif target is not None or family == "bart":
-        # BART's `<s>` is forced in the released translation checkpoints too.
-        starts["forced_bos_token_id"] = special.bos if family == "bart" else target
+    _, opening = _write(family, [], [[]])
+    begin = tokenizer.convert_tokens_to_ids(opening)
     model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint(family)).eval()
-    encoded = tokenizer([prompt + text for text in sentences], padding=True, return_tensors="pt")
-    first = 1 + ("forced_bos_token_id" in starts and starts["forced_bos_token_id"] is not None)
     generated = model.generate(
-        **encoded,
-        **starts,
+        **tokenizer([prompt + text for text in sentences], padding=True, return_tensors="pt"),
+        decoder_input_ids=torch.tensor([begin] * len(sentences)),
+        decoder_start_token_id=begin[0],
         do_sample=False,
         num_beams=1,
-        max_length=first + 8,
-        bad_words_ids=[
-            [i] for i in special.all if i not in (special.eos, starts["forced_bos_token_id"])
-        ],
+        max_new_tokens=8,
+        forced_eos_token_id=None,
+        bad_words_ids=[[i] for i in special.all if i != special.eos],
     )
     expected = []
-    for row in generated[:, first:].tolist():
+    for row in generated[:, len(begin) :].tolist():
         said = row[: row.index(special.eos)] if special.eos in row else row
-        expected.append(subwords.decode(said))
+        # Random models of bytes say line breaks, which no sentence may hold.
+        expected.append(subwords.decode(said).replace("\r", " ").replace("\n", " "))
     found = translator.translate([[text] for text in sentences])
     assert [document.sentences[0] for document in found] == expected
     assert len({*expected}) > 5
@@ -239,12 +243,13 @@ def test_gnorm_is_the_gradient_at_embeddings_given_from_outside(
         decoder_inputs_embeds=target,
         use_cache=False,
     ).logits
-    loss = nn.functional.cross_entropy(
-        logits.flatten(0, 1), batch["labels"].flatten(), reduction="sum", ignore_index=-100
-    )
-    gradients = torch.autograd.grad(loss, [source, target])
+    nll = nn.functional.cross_entropy(logits.transpose(1, 2), batch["labels"], reduction="none")
+    # The mean of each instance, so that long ones do not look more important.
+    per_instance = nll.sum(dim=1) / (batch["labels"] >= 0).sum(dim=1)
+    gradients = torch.autograd.grad(per_instance.sum(), [source, target])
     for found, gradient in zip(importance(model, batch, "gnorm"), gradients, strict=True):
-        torch.testing.assert_close(found, gradient.norm(dim=-1))
+        # T5 normalises in float32 whatever the type of its weights.
+        torch.testing.assert_close(found, gradient.norm(dim=-1), rtol=1e-5, atol=1e-7)
         assert bool((found > 0).any())
 
 
