@@ -1,6 +1,6 @@
 """The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-An experiment is one function here and one line in `_EXPERIMENTS`, at the end. Everything else, from
+An experiment is one function here and one line in `EXPERIMENTS`, at the end. Everything else, from
 the command line to the report, follows from what the function returns. Nothing here knows about
 folders or processes: see `iada.experiments.grid`.
 """
@@ -32,12 +32,12 @@ def choose_experiments(names: Sequence[str]) -> tuple[str, ...]:
         ConfigError: a name is not that of an experiment.
     """
     for name in names:
-        if name not in (*_EXPERIMENTS, ALL):
+        if name not in (*EXPERIMENTS, ALL):
             raise ConfigError(
                 f"`names` has `{name}`, but there is no such experiment. "
-                f"{did_you_mean(name, [*_EXPERIMENTS, ALL])}"
+                f"{did_you_mean(name, [*EXPERIMENTS, ALL])}"
             )
-    return tuple(name for name in _EXPERIMENTS if ALL in names or name in names)
+    return tuple(name for name in EXPERIMENTS if ALL in names or name in names)
 
 
 def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
@@ -47,7 +47,7 @@ def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
         name: which one, of `experiment_names`.
         ranges: of what it varies.
     """
-    experiment = _EXPERIMENTS[name](ranges or Ranges())
+    experiment = EXPERIMENTS[name](ranges or Ranges())
     baseline = experiment.baseline
     rows = (
         row if row.against or row.key == baseline else replace(row, against=baseline)
@@ -60,7 +60,7 @@ def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
 
 def experiment_names() -> tuple[str, ...]:
     """Return the names of all experiments, in the order of the report."""
-    return tuple(_EXPERIMENTS)
+    return tuple(EXPERIMENTS)
 
 
 def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
@@ -374,7 +374,7 @@ def _controls(_: Ranges) -> Experiment:
     )
 
 
-_EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
+EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
     "controls": _controls,
     "alpha_sweep": _alpha_sweep,
