@@ -8,6 +8,7 @@ a traceback), 2 something the user can fix, 130 interrupted, 141 the reader of s
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _fail(str(error))
-    except (OSError, MemoryError, RuntimeError) as error:
+    except Exception as error:
         message = _describe_system_error(error)
         if debug or message is None:
             raise
@@ -153,8 +154,12 @@ def _help() -> str:
     )
 
 
-def _describe_system_error(error: OSError | MemoryError | RuntimeError) -> str | None:
+def _describe_system_error(error: Exception) -> str | None:
     """Say in one line what the system refused; None if it looks like a defect of ours."""
+    text = str(error).strip()
+    if found := re.search(r"\(os error (\d+)\)", text):
+        # So the libraries that are written in Rust, safetensors and tokenizers, report it.
+        error = OSError(int(found[1]), os.strerror(int(found[1])))
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         if (advice := _SYSTEM_LIMITS.get(error.errno or 0)) is not None:
@@ -163,7 +168,6 @@ def _describe_system_error(error: OSError | MemoryError | RuntimeError) -> str |
             return f"{where}{error.strerror}."
         return None
     # PyTorch has no exception of its own for the memory of the CPU, and importing it takes long.
-    text = str(error).strip()
     if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
         found = f" ({text.splitlines()[0]})" if text else ""
         return (
