@@ -1,6 +1,6 @@
 """The data of a run: a prepared corpus, or documents read and segmented in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,12 +13,25 @@ from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
-from iada.data.tokens.subwords import Subwords, train_subwords
+from iada.data.tokens.subwords import SpecialIds, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
 from iada.storage import sha256
+
+
+def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
+    """Return what the model of a run reads around and between the sentences of a window."""
+    model = config.model
+    return replace(
+        Frame.stock(special),
+        ends=model.traits.ends,
+        target_context=model.target_context,
+        after=model.after,
+        far_context=model.far,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,7 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     return Corpus(
         subwords=subwords,
         train=training_windows(store, config, subwords),
-        dev=Windows(TokenStore.build(dev, subwords), config.windows),
+        dev=_dev_windows(TokenStore.build(dev, subwords), config),
     )
 
 
@@ -81,8 +94,12 @@ def _open_prepared(
     return Corpus(
         subwords=encoding,
         train=training_windows(store, config, encoding),
-        dev=Windows(prepared.store("dev", encoding), config.windows),
+        dev=_dev_windows(prepared.store("dev", encoding), config),
     )
+
+
+def _dev_windows(store: TokenStore, config: RunConfig) -> Windows:
+    return Windows(store, config.windows, frame=run_frame(config, store.special))
 
 
 def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -> Windows:
@@ -94,8 +111,11 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -
     documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
     noise = context_noise(config.windows)
     augment, windows = config.augment, config.windows
+    frame = run_frame(config, store.special)
     if augment.reads_ciphers:
-        return CipheredWindows(store, windows, seed=config.seed, documents=documents, noise=noise)
+        return CipheredWindows(
+            store, windows, seed=config.seed, frame=frame, documents=documents, noise=noise
+        )
     if augment.bpe_dropout > 0:
         return ResegmentedWindows(
             store,
@@ -103,10 +123,11 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -
             subwords=subwords,
             dropout=augment.bpe_dropout,
             seed=config.seed,
+            frame=frame,
             documents=documents,
             noise=noise,
         )
-    return Windows(store, windows, documents=documents, noise=noise)
+    return Windows(store, windows, frame=frame, documents=documents, noise=noise)
 
 
 def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:

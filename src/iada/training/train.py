@@ -20,7 +20,7 @@ from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
-from iada.method.perturbation import Drop, Replace, Replacement, Zero
+from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import (
@@ -132,7 +132,12 @@ def _train(
                 _begin_run(folder, config, record, corpus.subwords)
     set_seed(config.seed)
     special = corpus.subwords.special
-    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+    model = build_model(
+        config.model,
+        vocabulary_size=len(corpus.subwords),
+        special=special,
+        context=config.windows.context,
+    )
     trainer = make_trainer(config, corpus, model, folder)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
@@ -212,7 +217,7 @@ def make_trainer(
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
         data_collator=Collator(corpus.subwords.special.pad),
-        replacement=replacement(config, corpus.subwords),
+        vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
         callbacks=[
@@ -224,13 +229,6 @@ def make_trainer(
     # It would print every log line to stdout; ours go to `metrics.jsonl` and to stderr.
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
-    """Return Ω of a run: `<mask>`, zero, or any piece that is neither special nor a byte."""
-    if config.augment.replacement == "drop":
-        return Zero() if config.augment.drop == "zero" else Drop(subwords.special.mask)
-    return Replace(len(subwords), subwords.reserved_ids)
 
 
 def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
@@ -282,7 +280,12 @@ def describe_plan(config: RunConfig) -> str:
     corpus = load_corpus(config)
     with torch.device("meta"):
         special = corpus.subwords.special
-        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+        model = build_model(
+            config.model,
+            vocabulary_size=len(corpus.subwords),
+            special=special,
+            context=config.windows.context,
+        )
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )

@@ -21,7 +21,7 @@ from iada.data.windows.batch import Batch
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
-from iada.method.perturbation import Replacement
+from iada.method.perturbation import Replacement, Vocabulary
 from iada.runs.environment import refuse_sharding
 from iada.training.checkpoints import CheckpointTrainer
 
@@ -54,9 +54,9 @@ class _FiniteCheck:
         """Read the verdict on the update before, and send the one on this update on its way."""
         self.read()
         verdict = torch.stack([value.isfinite().all() for value in values]).all()
-        self._update, self._verdict = update, verdict.to("cpu", non_blocking=True)
-        if verdict.device.type == "cuda":
-            # Recorded behind the copy: reading the host's memory earlier would read garbage.
+        self._update, self._verdict = update, verdict.to("cpu", non_blocking=verdict.is_cuda)
+        if verdict.is_cuda:
+            # Recorded after the copy: reading the host's memory earlier would read garbage.
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._copied.record()
 
@@ -100,6 +100,8 @@ class IadaTrainer(CheckpointTrainer):
         eval_dataset: Any = None,
         eval_sampler: TokenBatchSampler | None = None,
         replacement: Replacement | None = None,
+        vocabulary: Vocabulary | None = None,
+        processing_class: Any = None,
         label_smoothing: float = 0.1,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
@@ -107,7 +109,7 @@ class IadaTrainer(CheckpointTrainer):
         """Prepare training.
 
         Args:
-            model: a Hugging Face encoder-decoder.
+            model: a Hugging Face encoder-decoder or causal language model.
             args: the Trainer's own settings.
             augment: how instances are perturbed and which losses are learned from.
             train_dataset: windows, or any data set whose items `data_collator` turns into a batch.
@@ -115,7 +117,10 @@ class IadaTrainer(CheckpointTrainer):
             train_sampler: batches by token budget; without it the Trainer's own sampler is used.
             eval_dataset: validation windows.
             eval_sampler: batches of `eval_dataset`.
-            replacement: what replaces a token; made from the model's configuration by default.
+            replacement: what replaces a token; by default made from `vocabulary`.
+            vocabulary: what is known of the tokens; by default read from `processing_class`, or
+                else from the model's configuration.
+            processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
@@ -127,6 +132,7 @@ class IadaTrainer(CheckpointTrainer):
             data_collator=data_collator,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
+            processing_class=processing_class,
             callbacks=[_EpochCallback(train_sampler), *callbacks],
         )
         if self.args.n_gpu > 1:
@@ -143,10 +149,13 @@ class IadaTrainer(CheckpointTrainer):
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
+        if vocabulary is None and processing_class is not None:
+            vocabulary = Vocabulary.of_tokenizer(processing_class)
         self.augmented_objective = AugmentedObjective(
             model,
             augment,
             replacement=replacement,
+            vocabulary=vocabulary,
             label_smoothing=label_smoothing,
             seed=args.seed,
             computation=computation,

@@ -107,10 +107,11 @@ def test_a_run_folder_is_never_unpickled(
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_the_newest_and_the_best_checkpoint_are_always_kept(tiny_run: TinyRun, limit: int) -> None:
-    # The rate is so high that the first validation is the best.
-    config = tiny_run(learning_rate=1.0, warmup_updates=1, keep_checkpoints=limit)
-    folder = train(config)
+def test_the_newest_and_the_best_checkpoint_are_always_kept(
+    tiny_run: TinyRun, best_at: Callable[[int], None], limit: int
+) -> None:
+    best_at(2)
+    folder = train(tiny_run(keep_checkpoints=limit))
     kept = {path.name for path in folder.checkpoints.iterdir()}
     assert kept == {"checkpoint-2", "checkpoint-6"}
 
