@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_WORKERS ?= 2
+NEWEST ?= python3.13
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
@@ -12,7 +13,7 @@ INSTALL := $(PIP) install -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs clean
+.PHONY: help demo test lint docs wheel newest clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +32,20 @@ lint: $(VENV)/dev.stamp  ## check style, format and types
 docs: $(VENV)/docs.stamp  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+wheel: | $(VENV)/bin/python  ## build the wheel, install it in an empty environment and run it
+	rm -rf dist build/wheel
+	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip --quiet --disable-pip-version-check install -c constraints.txt dist/iada-*.whl
+	cd build/wheel && bin/iada --help
+	cd build/wheel && bin/iada recipes
+	cd build/wheel && bin/iada demo --updates 20 --methods doc2doc iada_replace_gnorm
+
+newest:  ## run every test on the newest Python (NEWEST=python3.13), in an environment of its own
+	$(MAKE) test PYTHON=$(NEWEST) VENV=build/newest
+
 clean:  ## remove the environment, caches and built documentation
-	rm -rf $(VENV) site dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) site build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

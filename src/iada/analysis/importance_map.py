@@ -15,6 +15,7 @@ from iada.data.documents import ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.batch import Collator, Role, to_device
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError
 from iada.method.importance import MEASURES, MeasuredGroup, measure_batch
@@ -54,15 +55,19 @@ def importance_map(
     *,
     augment: AugmentConfig,
     windows: WindowConfig,
+    frame: Frame | None = None,
 ) -> list[WindowView]:
-    """Measure every window of the documents, one by one, with dropout off."""
+    """Measure every window of the documents, one by one, with dropout off.
+
+    Windows are in the frame of the model, Doc2Doc's by default.
+    """
     if not MEASURES[augment.measure].is_measured:
         measured = [name for name, measure in MEASURES.items() if measure.is_measured]
         raise ConfigError(
             f"`augment.measure` is {augment.measure}, which measures nothing. "
             f"Choose one of {', '.join(measured)}."
         )
-    cut = Windows(TokenStore.build(documents, subwords), windows)
+    cut = Windows(TokenStore.build(documents, subwords), windows, frame=frame)
     collate = Collator(subwords.special.pad)
     device = next(model.parameters()).device
     observer = Observer(model, state_point=augment.tnorm_at)

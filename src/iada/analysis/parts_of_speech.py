@@ -22,7 +22,7 @@ from iada.analysis.taggers import GoldTagger, HanoverTagger, Tagger
 from iada.config.data import DataConfig, Split
 from iada.config.method import AugmentConfig
 from iada.data.documents import Document
-from iada.data.formats.readers import read_split
+from iada.data.formats.readers import file_format, read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import untagged
 from iada.data.tokens.subwords import Subwords
@@ -130,13 +130,15 @@ def perturbed_shares(
     tags, unaligned = token_tags(
         store, translator.subwords, [document.source for document in documents], tagger
     )
-    windows = Windows(store, replace(config.windows, noisy_context=0))
+    windows = Windows(store, replace(config.windows, noisy_context=0), frame=translator.frame)
     batches = measure_windows(translator.model, windows, augment, max_tokens=max_tokens, seed=seed)
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
     offsets = np.asarray(store.source.offsets)
     for number, batch in enumerate(batches):
         chosen = np.array(batch.numbers)
-        begins, ends = offsets[windows.spans.first[chosen]], offsets[windows.spans.stop[chosen]]
+        spans = windows.spans
+        stops = spans.stop if spans.end is None else spans.end
+        begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
         rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.groups["source"], rows, draws, generator)
@@ -152,7 +154,7 @@ def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", 
     path = source.with_name(f"{source.name}.pos")
     if name == "hanta" or (name == "auto" and not path.is_file()):
         return HanoverTagger(data.source_language)
-    if data.file_format(split) != "text":
+    if file_format(data, split) != "text":
         raise DataError(f"{source}: gold tags need a corpus of plain text. Choose `hanta`.")
     return GoldTagger(path, data.boundaries)
 

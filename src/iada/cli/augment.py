@@ -108,6 +108,7 @@ def _perturb(command: AugmentCommand, run: Path, output: Path) -> Path:
     settings = CopySettings(
         augment=command.augment,
         windows=translator.windows,
+        frame=translator.frame,
         rendering=rendering,
         role=command.role,
         copies=command.copies,

@@ -99,6 +99,7 @@ def run(command: InspectCommand) -> Path | None:
         [documents[command.document - 1]],
         augment=augment,
         windows=translator.windows,
+        frame=translator.frame,
     )
     print(to_terminal(views, colour=sys.stdout.isatty()))
     if command.html is None:

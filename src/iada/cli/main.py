@@ -15,6 +15,7 @@ from iada.errors import IadaError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("iada.cli.demo", "train, translate and score on the embedded corpus, then report"),
+    "init": ("iada.cli.init", "look at a corpus and this machine, write a recipe that fits"),
     "prepare": ("iada.cli.prepare", "check a corpus, learn its encoding, store its tokens"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),
@@ -25,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "experiment": ("iada.cli.experiment", "the paper's tables and figures, every run trained once"),
     "report": ("iada.cli.report", "one page of everything that runs and experiments found"),
     "export": ("iada.cli.export", "convert a model for CTranslate2 and check what it says"),
+    "recipes": ("iada.cli.recipes", "list the recipes that come with the package, or write one"),
     "env": ("iada.cli.env", "versions and hardware, as a bug report needs them"),
 }
 """Command -> (module, one line of help)."""

@@ -60,7 +60,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Side:
+class HeatMapSide:
     """Source or target of a window."""
 
     name: str
@@ -113,7 +113,7 @@ def _all_tokens(views: Sequence["WindowView"]) -> Iterator["TokenView"]:
         yield from view.target
 
 
-def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
+def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> HeatMapSide:
     groups = list(_sentences(tokens))
     sentences = []
     for number, group in enumerate(groups):
@@ -121,7 +121,7 @@ def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
         label = f"{back} back" if back else "current"
         chips = tuple(_chip(token, largest) for token in group)
         sentences.append(Sentence(label, back == 0, chips))
-    return Side(name, tuple(sentences), _numbers(tokens))
+    return HeatMapSide(name, tuple(sentences), _numbers(tokens))
 
 
 def _sentences(tokens: Sequence["TokenView"]) -> Iterator[list["TokenView"]]:
@@ -225,6 +225,7 @@ def windows_of_run(folder: Path, count: int) -> list[WindowView]:
         [_beginning(document, first + count)],
         augment=replace(config.augment, measure=measured),
         windows=translator.windows,
+        frame=translator.frame,
     )
     return views[first:]
 

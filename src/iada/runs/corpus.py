@@ -13,11 +13,17 @@ from iada.data.prepared.prepared_corpus import PreparedCorpus, sha256
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
-from iada.data.tokens.subwords import Subwords, train_subwords
+from iada.data.tokens.subwords import SpecialIds, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
+
+
+def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
+    """Return what the model of a run reads around and between the sentences of a window."""
+    return Frame.stock(special)
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     return Corpus(
         subwords=subwords,
         train=training_windows(store, config, subwords),
-        dev=Windows(TokenStore.build(dev, subwords), config.windows),
+        dev=_dev_windows(TokenStore.build(dev, subwords), config),
     )
 
 
@@ -80,8 +86,12 @@ def _open_prepared(
     return Corpus(
         subwords=encoding,
         train=training_windows(store, config, encoding),
-        dev=Windows(prepared.store("dev", encoding), config.windows),
+        dev=_dev_windows(prepared.store("dev", encoding), config),
     )
+
+
+def _dev_windows(store: TokenStore, config: RunConfig) -> Windows:
+    return Windows(store, config.windows, frame=run_frame(config, store.special))
 
 
 def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -> Windows:
@@ -93,8 +103,11 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -
     documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
     noise = context_noise(config.windows)
     augment, windows = config.augment, config.windows
+    frame = run_frame(config, store.special)
     if augment.reads_ciphers:
-        return CipheredWindows(store, windows, seed=config.seed, documents=documents, noise=noise)
+        return CipheredWindows(
+            store, windows, seed=config.seed, frame=frame, documents=documents, noise=noise
+        )
     if augment.bpe_dropout > 0:
         return ResegmentedWindows(
             store,
@@ -102,10 +115,11 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -
             subwords=subwords,
             dropout=augment.bpe_dropout,
             seed=config.seed,
+            frame=frame,
             documents=documents,
             noise=noise,
         )
-    return Windows(store, windows, documents=documents, noise=noise)
+    return Windows(store, windows, frame=frame, documents=documents, noise=noise)
 
 
 def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:

@@ -24,11 +24,13 @@ from torch import Tensor
 from iada.config.data import Boundaries, DataConfig, Split, WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.readers import stream_split
-from iada.data.formats.writers import document_lines, text_file
+from iada.data.formats.lines import open_for_writing
+from iada.data.formats.readers import file_format, stream_split
+from iada.data.formats.text import document_lines
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import SideName
 from iada.data.tokens.subwords import Subwords
+from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
 from iada.method.importance import MeasuredGroup, measure_windows
@@ -53,6 +55,8 @@ class CopySettings:
     """Measure, replacement, probabilities and sides."""
     windows: WindowConfig
     """Context and longest window."""
+    frame: Frame | None = None
+    """What the model reads around and between sentences; Doc2Doc's by default."""
     rendering: Rendering
     """How tokens become text."""
     role: CopyRole = "current"
@@ -76,6 +80,11 @@ class CopySettings:
             raise ConfigError(
                 "`augment.drop: zero` puts a zero vector in place of an embedding, which text "
                 "cannot hold. Choose `--augment.drop mask`, or `--augment.replacement replace`."
+            )
+        if self.role == "context" and self.frame is not None and not self.frame.target_context:
+            raise ConfigError(
+                "The run's model reads no context on the target side, so no target sentence can be "
+                "perturbed as context. Choose `--role current`."
             )
 
 
@@ -189,7 +198,10 @@ class Copier:
         one_by_one = replace(
             settings.windows, strategy="sliding", stride=1, loss_on="current", noisy_context=0
         )
-        windows = Windows(store, one_by_one)
+        frame = Frame.stock(store.special) if settings.frame is None else settings.frame
+        # The sentence is the last of its window.
+        windows = Windows(store, one_by_one, frame=replace(frame, after=0))
+        between = len(frame.source_boundary), len(frame.target_boundary)
         found: dict[int, dict[SideName, _Numbers]] = {}
         batches = measure_windows(
             self.model,
@@ -206,11 +218,13 @@ class Copier:
                 if settings.role == "context" and not has_context:
                     continue
                 # `</s>` ends the source; the decoder input ends in the sentence itself.
-                stops = [int(whole[number, 0]) - 1, int(whole[number, 1])]
+                stops = [int(whole[number, 0]) - len(frame.source_end), int(whole[number, 1])]
                 sentence = current
                 if settings.role == "context":
                     sentence = current - 1
-                    stops = [stops[side] - int(lengths[side][current]) - 1 for side in (0, 1)]
+                    stops = [
+                        stops[side] - int(lengths[side][current]) - between[side] for side in (0, 1)
+                    ]
                 begins = [stops[side] - int(lengths[side][sentence]) for side in (0, 1)]
                 found[sentence] = {
                     side: _numbers(batch.groups[side], row, begin, stop)
@@ -311,7 +325,7 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocu
 
 def copy_boundaries(data: DataConfig, split: Split) -> Boundaries:
     """Return how copies separate documents: as in the original text, else by `<d>` lines."""
-    return data.boundaries if data.file_format(split) == "text" else "marker"
+    return data.boundaries if file_format(data, split) == "text" else "marker"
 
 
 def write_copies(
@@ -340,7 +354,7 @@ def write_copies(
             left_over.unlink()
         languages = (data.source_language, data.target_language)
         files = {
-            (copy, kind): stack.enter_context(text_file(partial / f"{split}.{copy}.{kind}"))
+            (copy, kind): stack.enter_context(open_for_writing(partial / f"{split}.{copy}.{kind}"))
             for copy in range(1, copier.settings.copies + 1)
             for kind in (*languages, *(("jsonl",) if details else ()))
         }

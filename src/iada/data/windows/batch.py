@@ -1,12 +1,8 @@
-"""What a token is within its window.
+"""Windows and batches: the role of each token, the windows of a batch end to end, padded tensors.
 
 Roles travel beside the ids as an int8 tensor of the same shape. Everything that must never be
 perturbed and never enters the importance statistics is SPECIAL: padding, `<s>`, `</s>`, `<sep>`,
 `<mask>` and tags.
-
-The windows of a batch end to end: no Python per row, and nothing padded yet.
-
-Windows to padded tensors.
 
 A batch is padded from windows one by one, or from `Rows`, the same windows end to end, which costs
 no Python per row.
@@ -57,6 +53,8 @@ class Window:
     """Epoch in which the window was drawn."""
     sentences: int = 1
     """Number of current sentences."""
+    first_sentence: int | None = None
+    """Source sentences before the first target sentence, where the two sides differ."""
 
     @property
     def noise_key(self) -> tuple[int, ...]:
@@ -112,6 +110,8 @@ class Rows:
     """That of the first window."""
     ciphered: CipheredRows | None = None
     """The source once more, enciphered, where the corpus has ciphers."""
+    first_sentence: Offsets | None = None
+    """(windows,): source sentences before the first target sentence, where the sides differ."""
 
 
 class Batch(TypedDict):
@@ -137,6 +137,9 @@ class Batch(TypedDict):
     """(rows, enciphered length): the source once more, enciphered, right-padded."""
     cipher_attention_mask: NotRequired[Tensor]
     """1 where `cipher_input_ids` is not padding."""
+    first_sentence: NotRequired[Tensor]
+    """(rows,): source sentences before the first target sentence, for models that read other
+    context on the source side than on the target side. Without it both begin together."""
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -169,10 +172,13 @@ class Collator:
             filled = _filled(rows.ciphered.lengths)
             batch["cipher_input_ids"] = _padded(rows.ciphered.ids, filled, self.pad_id, ids)
             batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
+        if rows.first_sentence is not None:
+            batch["first_sentence"] = torch.from_numpy(rows.first_sentence.astype(np.int64))
         return batch
 
 
 def _end_to_end(windows: Sequence[Window]) -> Rows:
+    first = [w.first_sentence for w in windows if w.first_sentence is not None]
     return Rows(
         source_ids=np.concatenate([w.source_ids for w in windows]),
         source_roles=np.concatenate([w.source_roles for w in windows]),
@@ -182,6 +188,7 @@ def _end_to_end(windows: Sequence[Window]) -> Rows:
         labels=np.concatenate([w.labels for w in windows]),
         target_lengths=np.array([len(w.target_ids) for w in windows]),
         noise_key=windows[0].noise_key,
+        first_sentence=np.array(first, dtype=np.int64) if first else None,
     )
 
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
-from iada.data.windows.spans import Spans, report_lost_context, wanted_first
+from iada.data.windows.frame import Frame
+from iada.data.windows.spans import Measure, Spans, report_lost_context, wanted_first
 from iada.errors import DataError
 from iada.seeding import derive_seed
 
@@ -166,22 +167,24 @@ def with_noisy_context(
     noise: ContextNoise,
     *,
     documents: Offsets,
+    measure: Measure,
+    frame: Frame,
 ) -> tuple[Spans, Offsets]:
-    """Put noisy context before each part, as many sentences as fit on both sides.
+    """Put noisy context before each part, as many sentences as fit on the sides that have context.
 
     Returns:
         The windows, and the sentences that stand before each part as in `noisy_context`; what did
         not fit is ABSENT.
     """
-    table = noisy_context(store, parts, noise, context=config.context, documents=documents)
+    context = frame.context(config)
+    table = noisy_context(store, parts, noise, context=context, documents=documents)
     kept = table != ABSENT
-    for side in store.sides:
-        offsets = np.asarray(side.offsets)
+    for offsets in measure.sides if frame.target_context else measure.source:
         lengths = np.where(table == ABSENT, 0, np.diff(offsets)[table])
         # What a window would need from each context sentence on.
         needed = np.cumsum(lengths[:, ::-1], axis=1)[:, ::-1]
         needed += (offsets[parts.stop] - offsets[parts.current])[:, None]
-        kept &= needed <= config.max_length
+        kept &= needed <= measure.max_length
     lost = kept.sum(axis=1) < (table != ABSENT).sum(axis=1)
     report_lost_context(lost, config.max_length)
     first = parts.current - kept.sum(axis=1)

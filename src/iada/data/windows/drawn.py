@@ -31,6 +31,7 @@ from iada.data.tokens.subwords import Subwords
 from iada.data.tokens.words import PieceWords
 from iada.data.windows.batch import CipheredRows, Gathered, Rows, Window, noise_key
 from iada.data.windows.conditions import ContextNoise
+from iada.data.windows.frame import Frame, frame_source
 from iada.data.windows.windows import Windows
 from iada.seeding import derive_seed
 
@@ -51,6 +52,7 @@ class ResegmentedWindows(Windows):
         subwords: Subwords,
         dropout: float,
         seed: int,
+        frame: Frame | None = None,
         documents: Offsets | None = None,
         noise: ContextNoise | None = None,
     ) -> None:
@@ -62,10 +64,11 @@ class ResegmentedWindows(Windows):
             subwords: the encoding of the store.
             dropout: probability that a merge is skipped, in [0, 1].
             seed: seed of the segmentations.
+            frame: see `Windows`.
             documents: see `Windows`.
             noise: see `Windows`.
         """
-        super().__init__(store, config, documents=documents, noise=noise)
+        super().__init__(store, config, frame=frame, documents=documents, noise=noise)
         self.dropout = dropout
         self.seed = seed
         self.drawn = 0
@@ -89,11 +92,12 @@ class ResegmentedWindows(Windows):
             sentence=current,
             epoch=epoch,
             sentences=int(self.spans.stop[number]) - current,
+            first_sentence=None if rows.first_sentence is None else int(rows.first_sentence[0]),
         )
 
     def planned_lengths(self) -> Offsets:
-        """(windows, 2): the allowance of each window on both sides."""
-        return self._allowances
+        """(windows, 2): the allowance of each window on both sides, with its frame."""
+        return self._allowances + self._frame_tokens
 
     def draw(self, keys: Sequence[tuple[int, int]]) -> tuple[Gathered, Gathered]:
         """Return source and target of windows, given by epoch and number, segmented anew."""
@@ -108,20 +112,27 @@ class ResegmentedWindows(Windows):
         return source, target
 
     @cached_property
+    def _frame_tokens(self) -> Offsets:
+        """(windows, 2): tokens that are no part of the segmentation."""
+        sides = (self.store.source, self.store.target)
+        return np.stack([self.frame_tokens(side) for side in sides], axis=1)
+
+    @cached_property
     def _allowances(self) -> Offsets:
-        """(windows, 2): see the module."""
-        plain = self.lengths()
+        """(windows, 2): see the module; without what the frame adds."""
+        frame = self._frame_tokens
+        plain = self.lengths() - frame
         sample = np.unique(np.linspace(0, len(self) - 1, min(_SAMPLE, len(self))).astype(np.int64))
         keys = [(0, number) for number in sample.tolist()]
         randoms = self._randoms(keys, "bpe dropout allowance")
         allowances = []
-        for side, lengths in zip(super().draw(keys), plain.T, strict=True):
+        for side, lengths, extra in zip(super().draw(keys), plain.T, frame.T, strict=True):
             drawn = self._segmented(side, randoms, None)[0].lengths
             growth = drawn.sum() / side.lengths.sum()
             # Words grow independently, so the variance is proportional to the length.
             variance = np.mean((drawn - growth * side.lengths) ** 2 / side.lengths)
             allowed = growth * lengths + _DEVIATIONS * np.sqrt(variance * lengths)
-            longest = np.maximum(lengths, self.config.max_length)
+            longest = np.maximum(lengths, self.config.max_length - extra)
             allowances.append(np.clip(np.ceil(allowed).astype(np.int64), lengths, longest))
         return np.stack(allowances, axis=1)
 
@@ -190,6 +201,7 @@ class CipheredWindows(Windows):
         config: WindowConfig,
         *,
         seed: int,
+        frame: Frame | None = None,
         documents: Offsets | None = None,
         noise: ContextNoise | None = None,
     ) -> None:
@@ -199,12 +211,13 @@ class CipheredWindows(Windows):
             store: the sentences, with at least one enciphered source.
             config: how to cut; its noise is not used.
             seed: seed of the choice of ciphers.
+            frame: see `Windows`.
             documents: see `Windows`.
             noise: see `Windows`.
         """
         if not store.ciphered:
             raise ValueError("the store has no enciphered source")
-        super().__init__(store, config, documents=documents, noise=noise)
+        super().__init__(store, config, frame=frame, documents=documents, noise=noise)
         self.seed = seed
         self._epoch: int | None = None
         self._choices = np.zeros(0, dtype=np.int64)
@@ -226,15 +239,15 @@ class CipheredWindows(Windows):
         """Return the windows of a batch at once, each with its enciphered source."""
         numbers = np.array([number for _, number in keys], dtype=np.int64)
         choices = np.array([self.ciphers(epoch)[number] for epoch, number in keys])
-        ids, lengths, _ = _in_order(
+        drawn = _in_order(
             [
                 self.gather(side, numbers[choices == choice])
                 for choice, side in enumerate(self.store.ciphered)
             ],
             choices,
         )
-        ids[np.cumsum(lengths) - 1] = self.store.special.eos
-        return replace(super().__getitems__(keys), ciphered=CipheredRows(ids, lengths))
+        view = frame_source(drawn, self.frame, self.store.special.sep)
+        return replace(super().__getitems__(keys), ciphered=CipheredRows(view.ids, view.lengths))
 
 
 def _in_order(parts: Sequence[Gathered], choices: Offsets) -> Gathered:

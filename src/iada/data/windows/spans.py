@@ -1,11 +1,12 @@
 """Where windows begin and end: arithmetic on sentence numbers, without touching a token.
 
 A window is three sentence numbers: sentences first to current - 1 are its context, sentences
-current to stop - 1 are its current part. Two strategies choose the current parts. `sliding` takes
+current to stop - 1 are its current part. For models that read what follows, a fourth: source
+sentences stop to end - 1 come after it. Two strategies choose the current parts. `sliding` takes
 the next `stride` sentences, so that the parts joined are the document. `multires` cuts the document
 into 1, 2, 4, ... parts of as equal sentence count as possible, down to single sentences.
 Whatever a limit takes away is counted in a message. The limit holds for all sides of the store, so
-that an enciphered source fits where its plain one does.
+that an enciphered source fits where its plain one does, and counts what the frame adds.
 """
 
 import logging
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
+from iada.data.windows.frame import Frame
 from iada.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -31,45 +33,108 @@ class Spans:
     """First current sentence."""
     stop: Offsets
     """One past the last current sentence."""
+    end: Offsets | None = None
+    """One past the last source sentence; without it the current part is the last."""
 
     def __len__(self) -> int:
         return len(self.current)
 
     def select(self, chosen: npt.NDArray[np.bool_]) -> "Spans":
         """Return the windows where `chosen`, (windows,), is true."""
-        return Spans(self.first[chosen], self.current[chosen], self.stop[chosen])
+        end = None if self.end is None else self.end[chosen]
+        return Spans(self.first[chosen], self.current[chosen], self.stop[chosen], end)
 
 
-def current_parts(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+@dataclass(frozen=True)
+class Measure:
+    """What sentences cost on each side, in a frame and against a limit."""
+
+    source: tuple[Offsets, ...]
+    """(sentences + 1,) of the source and of its enciphered forms: tokens before each sentence."""
+    target: Offsets
+    """(sentences + 1,): the same of the target."""
+    max_length: int
+    """Most tokens of all sentences of a window together, on each side."""
+
+    @property
+    def sides(self) -> tuple[Offsets, ...]:
+        """Source, target, enciphered sources."""
+        return (self.source[0], self.target, *self.source[1:])
+
+
+def measure_sentences(store: TokenStore, config: WindowConfig, frame: Frame) -> Measure:
+    """Count the tokens of all sentences as windows have them."""
+    (source_window, source_each), (target_window, target_each) = frame.extra()
+    # Plain views: a memory map would make every intermediate result a map as well.
+    source, target, *ciphered = (np.asarray(side.offsets) for side in store.sides)
+    sentences = np.arange(len(store) + 1)
+    if source_each or target_each:
+        source, *ciphered = (one + source_each * sentences for one in (source, *ciphered))
+        target = target + target_each * sentences
+    # One limit for both sides, so that the same context fits on both.
+    return Measure(
+        (source, *ciphered), target, config.max_length - max(source_window, target_window)
+    )
+
+
+def current_parts(
+    store: TokenStore, config: WindowConfig, documents: Offsets, measure: Measure
+) -> Spans:
     """Cut documents into current parts that fit `windows.max_length`, still without context.
 
     Args:
         store: the sentences.
         config: how to cut.
         documents: (documents,) ascending numbers of the documents to cut.
+        measure: what sentences cost.
 
     Raises:
         DataError: a sentence is too long by itself, or no part has text on both sides.
     """
-    _refuse_long_sentences(store, config.max_length, documents)
+    if config.on_long == "refuse":
+        _refuse_long_sentences(store, config.max_length, documents, measure)
     if config.strategy == "sliding":
-        parts = _sliding(store, config, documents)
+        parts = _sliding(store, config, documents, measure)
     else:
-        parts = _multires(store, config.max_length, documents)
-    return _with_text(store, parts)
+        parts = _multires(store, config.max_length, documents, measure)
+    return _with_text(store, _fitting(parts, config, measure))
 
 
-def with_context(store: TokenStore, parts: Spans, config: WindowConfig) -> Spans:
-    """Put up to `windows.context` sentences before each part, as many as fit on both sides."""
-    wanted = wanted_first(store, parts, config.context)
+def with_context(
+    store: TokenStore, parts: Spans, config: WindowConfig, measure: Measure, frame: Frame
+) -> Spans:
+    """Put context before each part, as many sentences as fit on the sides that have context."""
+    wanted = wanted_first(store, parts, frame.context(config))
+    sides = measure.sides if frame.target_context else measure.source
     fitting = [
-        np.searchsorted(offsets, offsets[parts.stop] - config.max_length)
-        for offsets in _all_offsets(store)
+        np.searchsorted(offsets, offsets[parts.stop] - measure.max_length) for offsets in sides
     ]
     # Without context the part fits, so a document's start never lies after it.
     first = np.maximum.reduce([wanted, *fitting])
     report_lost_context(first > wanted, config.max_length)
-    return replace(parts, first=first)
+    parts = replace(parts, first=first)
+    return _with_following(store, parts, config, measure, frame) if frame.after else parts
+
+
+def _with_following(
+    store: TokenStore, parts: Spans, config: WindowConfig, measure: Measure, frame: Frame
+) -> Spans:
+    """Put source sentences after each part; the context before it has the first claim to room."""
+    document_stops = np.asarray(store.document_starts)[store.document_of[parts.current] + 1]
+    wanted = np.minimum(parts.stop + frame.after, document_stops)
+    fitting = [
+        np.searchsorted(offsets, offsets[parts.first] + measure.max_length, side="right") - 1
+        for offsets in measure.source
+    ]
+    end = np.minimum.reduce([wanted, *fitting])
+    if lost := int((end < wanted).sum()):
+        logger.warning(
+            "%d of %d windows lost following sentences to fit `windows.max_length` (%d tokens).",
+            lost,
+            len(parts),
+            config.max_length,
+        )
+    return replace(parts, end=end)
 
 
 def wanted_first(store: TokenStore, parts: Spans, context: int) -> Offsets:
@@ -89,15 +154,17 @@ def report_lost_context(lost: npt.NDArray[np.bool_], max_length: int) -> None:
         )
 
 
-def _sliding(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+def _sliding(
+    store: TokenStore, config: WindowConfig, documents: Offsets, measure: Measure
+) -> Spans:
     sentences = np.arange(len(store))
     document_stops = np.asarray(store.document_starts)[store.document_of + 1]
     wanted = np.minimum(sentences + config.stride, document_stops)
     fitting = [
-        np.searchsorted(offsets, offsets[:-1] + config.max_length, side="right") - 1
-        for offsets in _all_offsets(store)
+        np.searchsorted(offsets, offsets[:-1] + measure.max_length, side="right") - 1
+        for offsets in measure.sides
     ]
-    # At least one sentence: those that do not fit belong to documents that were not chosen.
+    # At least one sentence: those that do not fit are left out later, or were not chosen.
     stop = np.maximum(np.minimum.reduce([wanted, *fitting]), sentences + 1)
     current = sentences if config.stride == 1 else _chain(stop)
     current = current[_is_among(store.document_of[current], documents)]
@@ -124,7 +191,7 @@ def _chain(stop: Offsets) -> Offsets:
     return np.array(begins, dtype=np.int64)
 
 
-def _multires(store: TokenStore, max_length: int, documents: Offsets) -> Spans:
+def _multires(store: TokenStore, max_length: int, documents: Offsets, measure: Measure) -> Spans:
     starts = np.asarray(store.document_starts)
     begins, sizes = starts[documents], np.diff(starts)[documents]
     found = [np.empty(0, dtype=np.int64)]
@@ -139,7 +206,7 @@ def _multires(store: TokenStore, max_length: int, documents: Offsets) -> Spans:
         found.append(current[filled] * (len(store) + 1) + stop[filled])
         count *= 2
     current, stop = np.divmod(np.unique(np.concatenate(found)), len(store) + 1)
-    fits = _longer_side(store, current, stop) <= max_length
+    fits = _longest_side(measure, current, stop) <= measure.max_length
     if dropped := int((~fits).sum()):
         logger.warning(
             "%d of %d parts are longer than `windows.max_length` (%d tokens): left out, "
@@ -151,11 +218,31 @@ def _multires(store: TokenStore, max_length: int, documents: Offsets) -> Spans:
     return Spans(current, current, stop).select(fits)
 
 
+def _fitting(parts: Spans, config: WindowConfig, measure: Measure) -> Spans:
+    """Leave out parts that are a single sentence too long for a window."""
+    fits = _longest_side(measure, parts.current, parts.stop) <= measure.max_length
+    if left_out := int((~fits).sum()):
+        logger.warning(
+            "%d of %d windows have a current sentence longer than `windows.max_length` (%d "
+            "tokens): left out.",
+            left_out,
+            len(parts),
+            config.max_length,
+        )
+    if not fits.any():
+        raise DataError(
+            f"Every sentence is longer than `windows.max_length` ({config.max_length} tokens), so "
+            "there is no window. Raise the limit."
+        )
+    return parts.select(fits)
+
+
 def _with_text(store: TokenStore, parts: Spans) -> Spans:
     """Leave out parts without a token on one of the sides, which teach nothing."""
     sentences = parts.stop - parts.current
     filled = np.ones(len(parts), dtype=np.bool_)
-    for offsets in _all_offsets(store):
+    for side in store.sides:
+        offsets = np.asarray(side.offsets)
         # Every sentence is followed by `<sep>`.
         filled &= offsets[parts.stop] - offsets[parts.current] > sentences
     if left_out := int((~filled).sum()):
@@ -173,9 +260,11 @@ def _with_text(store: TokenStore, parts: Spans) -> Spans:
     return parts.select(filled)
 
 
-def _refuse_long_sentences(store: TokenStore, max_length: int, documents: Offsets) -> None:
+def _refuse_long_sentences(
+    store: TokenStore, max_length: int, documents: Offsets, measure: Measure
+) -> None:
     sentences = np.arange(len(store))
-    lengths = _longer_side(store, sentences, sentences + 1)
+    lengths = _longest_side(measure, sentences, sentences + 1) + max_length - measure.max_length
     over = np.flatnonzero(lengths > max_length)
     over = over[_is_among(store.document_of[over], documents)]
     if len(over):
@@ -185,7 +274,8 @@ def _refuse_long_sentences(store: TokenStore, max_length: int, documents: Offset
         raise DataError(
             f"{store.document_names[document]}: sentence {number} needs {lengths[worst]} tokens "
             f"but `windows.max_length` is {max_length} ({len(over)} such sentences). "
-            "Split the sentence on both sides, or raise the limit."
+            "Split the sentence on both sides, raise the limit, or leave such sentences out with "
+            "`windows.on_long: leave_out`."
         )
 
 
@@ -194,12 +284,7 @@ def _is_among(found: Offsets, documents: Offsets) -> npt.NDArray[np.bool_]:
     return np.isin(found, documents)
 
 
-def _longer_side(store: TokenStore, first: Offsets, stop: Offsets) -> Offsets:
+def _longest_side(measure: Measure, first: Offsets, stop: Offsets) -> Offsets:
     """(windows,): tokens of the longest side of sentences first to stop - 1."""
-    lengths = [offsets[stop] - offsets[first] for offsets in _all_offsets(store)]
+    lengths = [offsets[stop] - offsets[first] for offsets in measure.sides]
     return np.asarray(np.maximum.reduce(lengths))
-
-
-def _all_offsets(store: TokenStore) -> list[Offsets]:
-    # Plain views: a memory map would make every intermediate result a map as well.
-    return [np.asarray(side.offsets) for side in store.sides]

@@ -5,10 +5,9 @@
     labels         c1 <sep> c2 <sep> c3 <sep> y </s>      ignored up to the last <sep>
 
 The current part, here x and y, may hold several sentences with `<sep>` between them. `spans` says
-where windows begin and end, `noise` what may stand in place of their context; here they become
-tokens. One window at a time is readable, a whole batch at once is fast, and both are the same.
-
-A window as a table that people can read.
+where windows begin and end, `conditions` what may stand in place of their context, `frame` what
+opens, separates and closes sentences; here they become tokens. One window at a time is readable, a
+whole batch at once is fast, and both are the same.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ from iada.data.prepared.store import Ids, Offsets, Side, TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.batch import IGNORED, Gathered, Role, Roles, Rows, Window, noise_key
 from iada.data.windows.conditions import ABSENT, ContextNoise, with_noisy_context
-from iada.data.windows.spans import Spans, current_parts, with_context
+from iada.data.windows.frame import Frame, frame_source, frame_target
+from iada.data.windows.spans import Spans, current_parts, measure_sentences, with_context
 
 
 class Windows:
@@ -32,6 +32,7 @@ class Windows:
         store: TokenStore,
         config: WindowConfig,
         *,
+        frame: Frame | None = None,
         documents: Offsets | None = None,
         noise: ContextNoise | None = None,
     ) -> None:
@@ -40,6 +41,7 @@ class Windows:
         Args:
             store: the sentences.
             config: how to cut; its noise is not used.
+            frame: what the model reads around and between sentences; Doc2Doc's by default.
             documents: (documents,) ascending numbers of the documents to cut; all by default.
             noise: what to replace in the context, in training; nothing by default.
         """
@@ -47,18 +49,26 @@ class Windows:
             documents = np.arange(len(store.document_starts) - 1)
         self.store = store
         self.config = config
+        self.frame = Frame.stock(store.special) if frame is None else frame
         self.documents = documents
-        parts = current_parts(store, config, documents)
+        measure = measure_sentences(store, config, self.frame)
+        parts = current_parts(store, config, documents, measure)
         self.context: Offsets | None = None
         """(windows, context): sentences before the current part, right-aligned, ABSENT where there
         are none; without noise they are simply the sentences before it."""
         if config.strategy == "multires":
             self.spans: Spans = parts
         elif noise is None:
-            self.spans = with_context(store, parts, config)
+            self.spans = with_context(store, parts, config, measure, self.frame)
         else:
             self.spans, self.context = with_noisy_context(
-                store, parts, config, noise, documents=documents
+                store,
+                parts,
+                config,
+                noise,
+                documents=documents,
+                measure=measure,
+                frame=self.frame,
             )
 
     @property
@@ -75,9 +85,23 @@ class Windows:
         return np.stack([self.side_lengths(side) for side in sides], axis=1)
 
     def side_lengths(self, side: Side) -> Offsets:
-        """(windows,): tokens of each window on one side of the store."""
+        """(windows,): tokens of each window on one side of the store, the frame included."""
+        return self.stored_lengths(side) + self.frame_tokens(side)
+
+    def stored_lengths(self, side: Side) -> Offsets:
+        """(windows,): tokens of each window on one side, with one `<sep>` after each sentence."""
         _, lengths = self._segments(side, np.arange(len(self)))
         return np.asarray(lengths.sum(axis=1))
+
+    def frame_tokens(self, side: Side) -> Offsets:
+        """(windows,): tokens that the frame adds to `stored_lengths`."""
+        source, target = self.frame.extra()
+        spans = self.spans
+        if side is self.store.target:
+            first = spans.first if self.frame.target_context else spans.current
+            return target[0] + target[1] * (spans.stop - first)
+        end = spans.stop if spans.end is None else spans.end
+        return source[0] + source[1] * (end - spans.first)
 
     def planned_lengths(self) -> Offsets:
         """(windows, 2): what no draw of a window exceeds on either side; what batches count."""
@@ -86,69 +110,81 @@ class Windows:
     def loss_tokens(self) -> int:
         """Number of labels in the loss of all windows together, in the store's segmentation."""
         if self.config.loss_on == "all":
-            return int(self.lengths()[:, 1].sum())
+            return int(self.stored_lengths(self.store.target).sum())
         offsets = self.store.target.offsets
         return int((offsets[self.spans.stop] - offsets[self.spans.current]).sum())
 
     def __getitem__(self, key: tuple[int, int]) -> Window:
         """Return window number `key[1]` as drawn in epoch `key[0]`."""
         epoch, number = key
+        frame, store = self.frame, self.store
         first, current, stop = (
             int(numbers[number])
             for numbers in (self.spans.first, self.spans.current, self.spans.stop)
         )
-        context = list(range(first, current))
+        end = stop if self.spans.end is None else int(self.spans.end[number])
+        before = list(range(first, current))
         if self.context is not None:
-            context = [s for s in self.context[number].tolist() if s != ABSENT]
-        special = self.store.special
-        source, source_current = _joined(self.store.source, context, range(current, stop))
-        target, target_current = _joined(self.store.target, context, range(current, stop))
-        labels = target.astype(np.int64)
-        source[-1] = labels[-1] = special.eos
+            before = [s for s in self.context[number].tolist() if s != ABSENT]
+        now, after = list(range(current, stop)), list(range(stop, end))
+        source = _texts(store.source, [*before, *now, *after])
+        target = _texts(store.target, [*(before if frame.target_context else ()), *now])
+        context = len(target) - len(now)
+        labels = np.array(frame.labels(target), dtype=np.int64)
+        # Context is counted without what opens the current part.
+        learned = len(frame.prefix(target[:context])) - 1
         if self.config.loss_on == "current":
-            labels[:target_current] = IGNORED
-        decoder_input = np.concatenate(([special.bos], target[:-1])).astype(np.int32)
+            labels[:learned] = IGNORED
+        source_ids = np.array(frame.source(source), dtype=np.int32)
+        target_ids = np.array(frame.decoder_input(target), dtype=np.int32)
+        begin = len(frame.source([*source[: len(before)], ()])) - len(frame.source_end)
+        final = len(frame.source(source[: len(before) + len(now)]))
         return Window(
-            source_ids=source,
-            source_roles=_roles(source, source_current, special.all),
-            target_ids=decoder_input,
-            target_roles=_roles(decoder_input, target_current + 1, special.all),
+            source_ids=source_ids,
+            source_roles=_roles(source_ids, begin, final, self._special),
+            target_ids=target_ids,
+            target_roles=_roles(target_ids, learned + 1, len(target_ids), self._special),
             labels=labels,
             sentence=current,
             epoch=epoch,
             sentences=stop - current,
+            first_sentence=None if frame.target_context else len(before),
         )
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
         """Return the windows of a batch at once; PyTorch's loader prefers this to `__getitem__`."""
-        special = self.store.special
+        sep = self.store.special.sep
         drawn_source, drawn_target = self.draw(keys)
-        source, source_lengths, is_context = drawn_source
-        last = np.cumsum(source_lengths) - 1
-        source[last] = special.eos
-        source_roles = _roles_at_once(source, is_context, special.all)
-
-        target, target_lengths, is_context = drawn_target
-        last = np.cumsum(target_lengths) - 1
-        labels = target.astype(np.int64)
-        labels[last] = special.eos
+        source = frame_source(drawn_source, self.frame, sep)
+        target = frame_target(drawn_target, self.frame, sep)
+        labels = target.labels
         if self.config.loss_on == "current":
-            labels[is_context] = IGNORED
-        decoder_input = _one_later(target, special.bos, last)
-        # The input is one token behind: what stands where context ends is `<sep>` or `<s>`.
-        target_roles = _roles_at_once(decoder_input, is_context, special.all)
+            labels[target.is_context] = IGNORED
+        numbers = np.array([number for _, number in keys], dtype=np.int64)
         epoch, number = keys[0]
         current = int(self.spans.current[number])
         return Rows(
-            source_ids=source,
-            source_roles=source_roles,
-            source_lengths=source_lengths,
-            target_ids=decoder_input,
-            target_roles=target_roles,
+            source_ids=source.ids,
+            source_roles=_roles_at_once(source.ids, source.is_context, self._special),
+            source_lengths=source.lengths,
+            target_ids=target.ids,
+            # The input is one token behind: what stands where context ends belongs to the frame.
+            target_roles=_roles_at_once(target.ids, target.is_context, self._special),
             labels=labels,
-            target_lengths=target_lengths,
+            target_lengths=target.lengths,
             noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
+            first_sentence=self.first_sentence(numbers),
         )
+
+    def first_sentence(self, numbers: Offsets) -> Offsets | None:
+        """(rows,): source sentences before the first target one; None where none can be."""
+        if self.frame.target_context:
+            return None
+        return self.spans.current[numbers] - self.spans.first[numbers]
+
+    @property
+    def _special(self) -> tuple[int, ...]:
+        return tuple({*self.store.special.all, *self.frame.tokens})
 
     def draw(self, keys: Sequence[tuple[int, int]]) -> tuple[Gathered, Gathered]:
         """Return source and target of windows, given by epoch and number, as the store has them."""
@@ -163,18 +199,24 @@ class Windows:
             numbers: (rows,) which windows.
 
         Returns:
-            Two arrays (rows, segments): context first, the current part last. A segment that a
-            window lacks has length 0.
+            Two arrays (rows, segments): context first, then the current part, then what follows it
+            where windows have that. A segment that a window lacks has length 0.
         """
         offsets = np.asarray(side.offsets)
         current, stop = self.spans.current[numbers], self.spans.stop[numbers]
-        if self.context is None:
+        is_target = side is self.store.target
+        if is_target and not self.frame.target_context:
+            begin, end = current[:, None], stop[:, None]
+        elif self.context is None:
             begin = np.stack([self.spans.first[numbers], current], axis=1)
             end = np.stack([current, stop], axis=1)
         else:
             context = self.context[numbers]
             begin = np.column_stack([context, current])
             end = np.column_stack([context + 1, stop])
+        if not is_target and self.spans.end is not None:
+            begin = np.column_stack([begin, stop])
+            end = np.column_stack([end, self.spans.end[numbers]])
         # An absent sentence, -1, would begin at the last offset and end at the first.
         return offsets[begin], np.maximum(offsets[end] - offsets[begin], 0)
 
@@ -188,20 +230,19 @@ class Windows:
         places = np.repeat(shift, flat) + np.arange(total)
         ids = np.asarray(side.ids)[places].astype(np.int32)
         is_context = np.ones(lengths.shape, dtype=np.bool_)
-        is_context[:, -1] = False
+        has_following = side is not self.store.target and self.spans.end is not None
+        is_context[:, -2 if has_following else -1] = False
         return Gathered(ids, lengths.sum(axis=1), np.repeat(is_context.ravel(), flat))
 
 
-def _joined(side: Side, context: Sequence[int], current: Sequence[int]) -> tuple[Ids, int]:
-    """Return a copy of the window's tokens and where the current part begins in it."""
-    pieces = [side.ids[side.offsets[s] : side.offsets[s + 1]] for s in (*context, *current)]
-    begin = sum(len(piece) for piece in pieces[: len(context)])
-    return np.concatenate(pieces).astype(np.int32), begin
+def _texts(side: Side, sentences: Sequence[int]) -> list[list[int]]:
+    """Return the tokens of sentences, without the `<sep>` that ends each in the store."""
+    return [side.ids[side.offsets[s] : side.offsets[s + 1] - 1].tolist() for s in sentences]
 
 
-def _roles(ids: Ids, current: int, special: tuple[int, ...]) -> Roles:
+def _roles(ids: Ids, begin: int, end: int, special: tuple[int, ...]) -> Roles:
     roles = np.full(len(ids), Role.CONTEXT, dtype=np.int8)
-    roles[current:] = Role.CURRENT
+    roles[begin:end] = Role.CURRENT
     roles[np.isin(ids, special)] = Role.SPECIAL
     return roles
 
@@ -214,21 +255,6 @@ def _roles_at_once(ids: Ids, is_context: npt.NDArray[np.bool_], special: tuple[i
     return table[is_context.view(np.int8), np.minimum(ids, table.shape[1] - 1)]
 
 
-def _one_later(ids: Ids, first: int, last: Offsets) -> Ids:
-    """Move the tokens of every row by one place; each begins with `first` and loses its last.
-
-    Args:
-        ids: (tokens,) the rows, end to end.
-        first: what each row begins with.
-        last: (rows,) where each row ends.
-    """
-    moved = np.empty_like(ids)
-    moved[0] = first
-    moved[1:] = ids[:-1]
-    moved[last[:-1] + 1] = first
-    return moved
-
-
 def describe_window(window: Window, subwords: Subwords) -> str:
     """Return the tokens of both sides with their roles, and which labels are in the loss."""
     source = [
@@ -238,8 +264,14 @@ def describe_window(window: Window, subwords: Subwords) -> str:
         )
     ]
     decoder_input = subwords.pieces(window.target_ids.tolist())
-    # Each position predicts the token after it; the last one the end, which is no input.
-    labels = [*decoder_input[1:], subwords.pieces([subwords.special.eos])[0]]
+    # Outside the loss a position would predict the token after it; the last one is always in it.
+    following = [*window.target_ids[1:].tolist(), subwords.special.eos]
+    labels = subwords.pieces(
+        [
+            label if label >= 0 else after
+            for label, after in zip(window.labels.tolist(), following, strict=True)
+        ]
+    )
     target = [
         (str(position), piece, Role(role).name.lower(), label, "yes" if counted else "no")
         for position, (piece, role, label, counted) in enumerate(

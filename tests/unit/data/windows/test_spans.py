@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
-from iada.data.windows.spans import Spans, current_parts, with_context
+from iada.data.windows.frame import Frame
+from iada.data.windows.spans import Spans, measure_sentences
+from iada.data.windows.spans import current_parts as cut_parts
+from iada.data.windows.spans import with_context as put_context
 from iada.errors import ConfigError, DataError
 
 StoreOf = Callable[..., TokenStore]
@@ -25,6 +28,16 @@ def plain(sentences: int) -> list[Pair]:
 
 def everything(store: TokenStore) -> Offsets:
     return np.arange(len(store.document_names))
+
+
+def current_parts(store: TokenStore, config: WindowConfig, documents: Offsets) -> Spans:
+    measure = measure_sentences(store, config, Frame.stock(store.special))
+    return cut_parts(store, config, documents, measure)
+
+
+def with_context(store: TokenStore, parts: Spans, config: WindowConfig) -> Spans:
+    frame = Frame.stock(store.special)
+    return put_context(store, parts, config, measure_sentences(store, config, frame), frame)
 
 
 def triples(spans: Spans) -> list[Triple]:
@@ -222,3 +235,31 @@ def test_settings_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         WindowConfig(**settings_)  # type: ignore[arg-type]
+
+
+LONG: Pair = ([10] * 9, [20])
+
+
+def test_a_long_sentence_can_be_left_out_and_is_counted(
+    store_of: StoreOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = store_of([*plain(2), LONG, *plain(2)])
+    config = WindowConfig(max_length=6, context=3, on_long="leave_out")
+    with caplog.at_level(logging.WARNING):
+        found = sliding(store, config)
+    # Sentence 2 is no window, and no context of those after it.
+    assert found == [(0, 0, 1), (0, 1, 2), (3, 3, 4), (3, 4, 5)]
+    assert "1 of 5 windows have a current sentence longer than `windows.max_length`" in caplog.text
+    assert "2 of 4 windows lost their oldest context" in caplog.text
+
+
+def test_a_wide_part_stops_before_a_long_sentence(store_of: StoreOf) -> None:
+    store = store_of([*plain(2), LONG, *plain(2)])
+    config = WindowConfig(max_length=6, context=0, stride=4, on_long="leave_out")
+    assert sliding(store, config) == [(0, 0, 2), (3, 3, 5)]
+
+
+def test_nothing_but_long_sentences_is_refused(store_of: StoreOf) -> None:
+    config = WindowConfig(max_length=6, on_long="leave_out")
+    with pytest.raises(DataError, match=r"Every sentence is longer than `windows\.max_length`"):
+        sliding(store_of([LONG]), config)

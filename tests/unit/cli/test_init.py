@@ -1,0 +1,114 @@
+"""`iada init`: the recipe fits the corpus and the time, and trains without an edit."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from iada.cli.init import SIZES, find_corpus, fitting_run, recipe_text, with_updates
+from iada.cli.main import main
+from iada.config.data import DataConfig
+from iada.config.run import RunConfig, load_run_config
+from iada.data.formats.readers import file_format
+from iada.training.estimate import Estimate, duration
+
+TIMED = Estimate(seconds_per_update=0.5, seconds_per_validation=2.0, updates=1, validations=0)
+
+
+def touch(folder: Path, *names: str, text: str = "a\n\nb\n") -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_recipe_of_the_mini_corpus_trains_as_it_is(
+    mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe, output = tmp_path / "recipe.yaml", tmp_path / "run"
+    arguments = ["init", str(mini_corpus), "--output", str(recipe), "--run", str(output)]
+    assert main([*arguments, "--minutes", "0.01"]) == 0
+    said = capsys.readouterr().out
+    assert "30 training documents" in said
+    assert f"iada train {recipe}" in said
+    assert main(["train", str(recipe), "--train.max_updates", "2", "--train.patience", "0"]) == 0
+    assert (output / "model" / "config.json").is_file()
+
+
+def test_languages_and_boundaries_are_recognised(tmp_path: Path) -> None:
+    names = [
+        f"{split}.{language}" for split in ("train", "dev", "test") for language in ("fr", "en")
+    ]
+    found = find_corpus(touch(tmp_path, *names, text="<d>\na\n"), source=None, target=None)
+    assert (found.source_language, found.target_language) == ("en", "fr")
+    assert found.boundaries == "marker"
+    other = find_corpus(tmp_path, source="fr", target="en")
+    assert (other.source_language, other.target_language) == ("fr", "en")
+
+
+def test_a_file_with_both_sides_is_recognised(tmp_path: Path) -> None:
+    found = find_corpus(touch(tmp_path, "train.tsv"), source="de", target="en")
+    assert found.train == "train.tsv"
+    assert file_format(found, "dev") == "tsv"
+
+
+def test_a_folder_without_a_corpus_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    touch(tmp_path, "letter.txt")
+    assert main(["init", str(tmp_path)]) == 2
+    assert "no train.tsv or train.jsonl. Found: letter.txt." in capsys.readouterr().err
+
+
+def test_a_recipe_is_not_overwritten(
+    mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = touch(tmp_path, "recipe.yaml") / "recipe.yaml"
+    assert main(["init", str(mini_corpus), "--output", str(path)]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("pairs", "dim"), [(100, 96), (6_000, 96), (6_001, 128), (500_001, 512)])
+def test_more_pairs_get_a_larger_model(pairs: int, dim: int) -> None:
+    run = fitting_run(DataConfig(), pairs, method="doc2doc", output=Path("r"))
+    assert run.model.dim == dim
+
+
+def test_sizes_grow() -> None:
+    for smaller, larger in pairwise(SIZES):
+        assert smaller.pairs < larger.pairs
+        assert smaller.dim < larger.dim
+
+
+def test_updates_fill_the_time_validations_included() -> None:
+    run = with_updates(RunConfig(), TIMED, epoch=1000, minutes=10)
+    validations = run.train.max_updates // run.train.validate_every
+    assert 20 <= validations <= 21
+    # 600 s: 20 validations of 2 s, the rest updates of half a second.
+    assert run.train.max_updates == 1120
+
+
+def test_a_small_corpus_is_not_read_more_than_sixty_times() -> None:
+    assert with_updates(RunConfig(), TIMED, epoch=10, minutes=600).train.max_updates == 600
+
+
+def test_the_text_of_a_recipe_is_the_run(tmp_path: Path) -> None:
+    run = fitting_run(DataConfig(boundaries="marker"), 10_000, method="doc2doc", output=Path("r"))
+    run = with_updates(run, TIMED, epoch=100, minutes=5)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(run, "5 min", pairs=10_000), encoding="utf-8")
+    assert load_run_config(path) == run
+
+
+def test_an_estimate_adds_updates_and_validations() -> None:
+    estimate = replace(TIMED, updates=100, validations=5)
+    assert estimate.seconds == 60
+    assert estimate.describe().startswith("60 s for 100 updates (0.5 s each")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5 s"), (600, "10 min"), (7200, "2.0 h"), (300_000, "3.5 days")]
+)
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
