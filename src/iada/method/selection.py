@@ -8,6 +8,7 @@ Losses, norms and statistics are computed in float32 or better: see `at_least_fl
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +23,9 @@ from iada.models.observation import Stream, tensors
 def at_least_float32(values: Tensor) -> Tensor:
     """Return float64 as it is and everything narrower as float32."""
     return values if values.dtype == torch.float64 else values.float()
+
+
+_BUDGET_STEPS = 24
 
 
 def standardize(
@@ -81,6 +85,7 @@ def replacement_probability(
     p_current: float,
     context_direction: Direction = "down",
     current_direction: Direction = "up",
+    budget: Literal["free", "matched"] = "free",
 ) -> Tensor:
     """Tilt the initial probabilities by ψ in logit space (eq. 5).
 
@@ -91,21 +96,69 @@ def replacement_probability(
         p_current: initial probability of current tokens, in [0, 1).
         context_direction: sign of ψ in the context.
         current_direction: sign of ψ in the current sentence.
+        budget: with `matched`, the mean probability of the context tokens of a row is `p_context`
+            and that of its current tokens `p_current`, whatever ψ: see `budget_offset`.
 
     Returns:
         (batch, length) probabilities; 0 on SPECIAL tokens.
     """
-    context = _tilted(psi, p_context, context_direction)
-    current = _tilted(psi, p_current, current_direction)
-    tilted = torch.where(roles == Role.CONTEXT, context, current)
+    matched = budget == "matched"
+    in_context, in_current = roles == Role.CONTEXT, roles == Role.CURRENT
+    context = _tilted(psi, p_context, context_direction, in_context if matched else None)
+    current = _tilted(psi, p_current, current_direction, in_current if matched else None)
+    tilted = torch.where(in_context, context, current)
     return tilted.masked_fill(roles == Role.SPECIAL, 0.0)
 
 
-def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:
+def _tilted(psi: Tensor, p: float, direction: Direction, members: Tensor | None) -> Tensor:
+    """Tilt p by ψ; the mean over the members of a row stays p if they are given."""
     if p == 0:
         return torch.zeros_like(psi)
     base = torch.logit(torch.tensor(p, dtype=torch.float64)).item()
-    return torch.sigmoid(base + (psi if direction == "up" else -psi))
+    tilt = psi if direction == "up" else -psi
+    if members is not None:
+        tilt = tilt + budget_offset(tilt, members, base=base)
+    return torch.sigmoid(base + tilt)
+
+
+def budget_offset(tilt: Tensor, members: Tensor, *, base: float) -> Tensor:
+    """Return what to add to a row's tilts so that the mean of σ(base + tilt) is σ(base).
+
+    Newton's method on the logit of the mean, which is nearly linear in the offset, inside a bracket
+    that each step narrows; the midpoint stands in for steps that leave it. The number of steps is
+    fixed, so that no device is waited for: it suffices for tilts of some hundreds.
+
+    Args:
+        tilt: (rows, length).
+        members: (rows, length) bool, tokens over which the mean is taken.
+        base: logit of the mean that is kept.
+
+    Returns:
+        (rows, 1); exactly 0 where all tilts are 0, and in rows without members.
+    """
+    weight = members.to(tilt.dtype)
+    weight = weight / weight.sum(dim=1, keepdim=True).clamp(min=1)
+    # Less the largest tilt no token lies above the base, less the smallest none below it.
+    low = -tilt.masked_fill(~members, -math.inf).amax(dim=1, keepdim=True)
+    high = -tilt.masked_fill(~members, math.inf).amin(dim=1, keepdim=True)
+    empty = ~members.any(dim=1, keepdim=True)
+    low, high = low.masked_fill(empty, 0.0), high.masked_fill(empty, 0.0)
+    even = torch.sigmoid(torch.full_like(low, base))
+    offset = torch.zeros_like(low).clamp(low, high)
+    for _ in range(_BUDGET_STEPS):
+        tilted = torch.sigmoid(base + tilt + offset)
+        # A sum of differences, which is exactly 0 where nothing is tilted.
+        excess = ((tilted - even) * weight).sum(dim=1, keepdim=True)
+        slope = (tilted * (1 - tilted) * weight).sum(dim=1, keepdim=True)
+        low = torch.where(excess < 0, offset, low)
+        high = torch.where(excess > 0, offset, high)
+        mean = even + excess
+        step = (torch.logit(mean) - torch.logit(even)) * mean * (1 - mean) / slope
+        newton = offset - step
+        # Comparisons with NaN are false, so a flat or saturated mean takes the midpoint.
+        inside = (newton >= low) & (newton <= high)
+        offset = torch.where(inside, newton, (low + high) / 2)
+    return offset
 
 
 def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) -> Tensor:
@@ -117,6 +170,7 @@ def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) ->
         p_current=config.p_current,
         context_direction=config.context_direction,
         current_direction=config.current_direction,
+        budget=config.budget,
     )
 
 
@@ -132,6 +186,58 @@ class Scores:
     is_standard: bool = False
     """Whether the values are z-scores as they are: ψ is α times the value, whatever
     `augment.normalize`."""
+
+
+def word_heads(ids: Tensor, word_starts: Tensor, roles: Sequence[Tensor]) -> Tensor:
+    """Find the words of a stream.
+
+    A word begins with a piece that begins words, with every special token, and where the role or
+    the side changes.
+
+    Args:
+        ids: (rows, length) tokens.
+        word_starts: (vocabulary,) bool, whether a word begins with a piece.
+        roles: for each role group (rows, length).
+
+    Returns:
+        (rows, length): position of the first piece of each token's word.
+    """
+    stacked = torch.stack(list(roles))
+    begins = word_starts[ids] | stacked.eq(Role.SPECIAL).all(dim=0)
+    begins[:, 0] = True
+    begins[:, 1:] |= stacked[..., 1:].ne(stacked[..., :-1]).any(dim=0)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+    return positions.masked_fill(~begins, 0).cummax(dim=1).values
+
+
+def stream_heads(stream: Stream, batch: Batch, word_starts: Tensor) -> Tensor:
+    """Return `word_heads` of a stream of a batch."""
+    values = tensors(batch)
+    roles = [values[group.roles] for group in stream.groups]
+    return word_heads(values[stream.ids], word_starts, roles)
+
+
+def average_over_words(scores: Scores, heads: Tensor) -> Scores:
+    """Give all pieces of a word the mean of their scores.
+
+    The mean, not the sum: a word is not more important for being spelled in more pieces, and a word
+    of one piece keeps its score.
+
+    Args:
+        scores: of a stream; unknown ones are left out of the mean.
+        heads: see `word_heads`.
+    """
+    if scores.is_standard:
+        # A mean of drawn z-scores would be narrower than they are.
+        return replace(scores, values=scores.values.gather(1, heads))
+    # A product with the membership of words: deterministic on every device, unlike scattered sums.
+    values = at_least_float32(scores.values)
+    together = heads[:, :, None].eq(heads[:, None, :]).to(values.dtype)
+    known = torch.ones_like(values) if scores.known is None else scores.known.to(values.dtype)
+    sums, counts = (together @ torch.stack([values * known, known], dim=-1)).unbind(dim=-1)
+    # Read at the head, so that all pieces have the same value to the bit.
+    means = (sums / counts.clamp(min=1)).gather(1, heads)
+    return replace(scores, values=means)
 
 
 def group_probabilities(
@@ -218,11 +324,14 @@ def settings_at(config: AugmentConfig, update: int) -> AugmentConfig:
     """Return the augmentation as it is at an update.
 
     Before `joint_update` the perturbed view is learned from alone, and its NLL carries the weight
-    of both. With `ramp` the initial probabilities are still on their way up.
+    of both. With `ramp` the initial probabilities are still on their way up, and α is with
+    `alpha_updates`.
     """
     if update < config.joint_update:
         weight = config.weight_original + config.weight_perturbed
         config = replace(config, weight_original=0.0, weight_perturbed=weight, weight_agreement=0.0)
+    if update < config.alpha_updates:
+        config = replace(config, alpha=config.alpha * update / config.alpha_updates)
     if config.ramp is not None:
         config = replace(
             config,
