@@ -11,7 +11,7 @@ from iada.data.windows.batch import Role
 from iada.method.selection import (
     Scores,
     average_over_words,
-    budget_offset,
+    budget_offsets,
     configured_probability,
     replacement_probability,
     spread,
@@ -196,7 +196,7 @@ def _mean(p: Tensor, members: Tensor) -> list[float]:
 @settings(max_examples=80, deadline=None)
 @given(
     st.integers(1, 60),
-    st.floats(0, 100),
+    st.floats(0, 20),
     st.floats(0.001, 0.99),
     st.sampled_from([torch.float32, torch.float64]),
     st.sampled_from(["normal", "outlier", "skewed"]),
@@ -263,11 +263,19 @@ def test_without_importance_a_matched_budget_is_uniform_to_the_bit(
     assert matched.equal(uniform)
 
 
-def test_one_token_of_a_role_keeps_its_initial_probability() -> None:
-    offset = budget_offset(torch.tensor([[7.0, 3.0]]), torch.tensor([[True, False]]), base=-2.0)
-    assert offset.tolist() == [[pytest.approx(-7.0, abs=1e-5)]]
-    none = budget_offset(torch.tensor([[7.0, 3.0]]), torch.zeros(1, 2, dtype=torch.bool), base=-2.0)
-    assert none.tolist() == [[0.0]]
+def test_offsets_are_solved_for_each_part_of_a_row() -> None:
+    tilt = torch.tensor([[7.0, 3.0, -2.0]])
+    members = torch.tensor([[[True, False, False]], [[False, True, False]], [[False] * 3]])
+    # One token each: its offset takes its tilt back. A part without tokens needs none.
+    offsets = budget_offsets(tilt, members, (0.1, 0.4, 0.2))
+    assert offsets.flatten().tolist() == pytest.approx([-7.0, -3.0, 0.0], abs=1e-5)
+
+
+def test_a_budget_of_zero_stays_zero() -> None:
+    psi = standardize(SCORES, ROLES, alpha=2.0)
+    p = replacement_probability(psi, ROLES, p_context=0.0, p_current=0.1, budget="matched")
+    assert p[0, :2].tolist() == [0.0, 0.0]
+    assert p[0, 3:5].mean().item() == pytest.approx(0.1, abs=1e-6)
 
 
 # Pieces 10 and 12 begin words, 11 and 13 continue them.
