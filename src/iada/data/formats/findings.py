@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TextIO
 
-from iada.errors import DataError
+from iada.errors import DataError, printable
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,9 @@ class Finding:
     message: str
     dropped: int = 0
     """Units of both sides that were left out because of it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message).replace("\n", "\\n"))
 
     @property
     def place(self) -> str:
