@@ -129,10 +129,16 @@ def _lists(cls: type[Any]) -> Iterator[str]:
 
 def _flags(cls: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name and the type of every flag."""
+    annotated = get_type_hints(cls, include_extras=True)
     for name, hint in get_type_hints(cls).items():
-        if hint is RunConfig:
-            yield from _flags(hint, prefix)
-        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from _flags(hint, f"{prefix}{name}.")
-        else:
+        if not dataclasses.is_dataclass(hint) or not isinstance(hint, type):
             yield f"{prefix}{name}", hint
+        elif _has_empty_name(annotated[name]):
+            yield from _flags(hint, prefix)
+        else:
+            yield from _flags(hint, f"{prefix}{name}.")
+
+
+def _has_empty_name(hint: Any) -> bool:
+    """Tell whether the fields of a section are flags without the name of the section."""
+    return any(getattr(extra, "name", None) == "" for extra in getattr(hint, "__metadata__", ()))
