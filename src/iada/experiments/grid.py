@@ -25,9 +25,11 @@ from iada.config.run import RunConfig, load_run_config, mini_run
 from iada.data.formats.readers import file_format
 from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
+from iada.evaluation.comet import with_own_comet
 from iada.experiments.plan import Experiment, Synthetic, System
 from iada.experiments.scheduler import GridTask, Job
 from iada.storage import sha256
+from iada.synthesis.translated import synthesize, synthetic_data
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,6 @@ class Synthesis:
 
     def run(self) -> None:
         """Translate, or resume translating, and write the corpus."""
-        from iada.synthesis.translated import synthesize
-
         synthesize(self.run_folder, self.data, self.folder, kind=self.kind)
 
 
@@ -251,8 +251,6 @@ class _Builder:
 
     def job(self, system: System, seed: int) -> Job:
         """Return the run of a system, after adding it and what it needs."""
-        from iada.synthesis.translated import synthetic_data
-
         needs: tuple[Path, ...] = ()
         config = self._changed(system)
         corpus = "real"
@@ -286,8 +284,6 @@ class _Builder:
 
     def _comet(self, config: RunConfig) -> EvaluateConfig | None:
         """Return the settings of COMET if the user's environment names one."""
-        from iada.evaluation.comet import with_own_comet
-
         if self.comet is None:
             # Once, so that a recipe that names one is pointed out once.
             self.comet = with_own_comet(config.evaluate)

@@ -28,6 +28,7 @@ from iada.config.evaluate import EvaluateConfig
 from iada.config.run import RunConfig
 from iada.data.prepared.encoding import begin_worker
 from iada.errors import IadaError, RunError
+from iada.method.importance import MEASURES
 from iada.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class Job:
         """Roughly how many forward and backward passes an update takes."""
         augment = self.config.augment
         views = 1 + (augment.perturbs and augment.learns_from_original)
-        return 2 * views + (augment.measure == "gnorm")
+        return 2 * views + (MEASURES[augment.measure].needs == "gradients")
 
     def is_finished(self) -> bool:
         """Whether the run has every score that is asked for."""

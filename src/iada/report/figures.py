@@ -24,7 +24,7 @@ from iada.report.charts import (
 )
 from iada.report.result_tables import TAGS, distance_gains, gains_by_share
 from iada.report.runs import CHANCE, RunGroup, RunSummary, group_runs
-from iada.report.verdict import Difference, ImportanceGain, Outcome
+from iada.report.verdict import Difference, ImportanceGain, Outcome, sweep_series
 
 PRONOUNS = ("er", "sie", "es")
 DISTANCES = ("0", "1", "2", "3", ">3")
@@ -204,26 +204,27 @@ def share_figure(results: Results, keys: Sequence[str], *, name: str) -> Drawing
 
 
 def sweep_figure(results: Results, *, name: str) -> Drawing | None:
-    """Draw scores by α; None without any."""
+    """Draw scores over the axis of the experiment, one curve per series; None without any."""
+    axis = "" if results.axis is None else results.axis.name
+    label = {"augment.alpha": "α"}.get(axis, axis)
     charts = []
     for key in ("s_bleu", "pronouns_needing_context"):
         metric = METRICS[key]
-        rows = {row.value: row for row in results.rows if row.value is not None}
-        curve = {}
-        for alpha, row in sorted(rows.items()):
-            found = metric.mean(row.metrics.get(key, ()))
-            if found is not None:
-                curve[alpha] = found
-        if curve:
-            level = (curve[0.0].mean, "uniform") if 0.0 in curve else None
-            system = next(row.series or "IADA" for row in rows.values())
-            chart = Chart(
-                "", {system: curve}, "α", metric.label, metric.digits, level=level, even=True
+        curves: dict[str, dict[float, SeedMean]] = {}
+        for series, rows in sweep_series(results).items():
+            found = {value: metric.mean(row.metrics.get(key, ())) for value, row in rows.items()}
+            curve = {value: mean for value, mean in found.items() if mean is not None}
+            if curve:
+                curves[series] = curve
+        if curves:
+            first = next(iter(curves.values()))
+            level = (first[0.0].mean, "uniform") if label == "α" and 0.0 in first else None
+            charts.append(
+                Chart("", curves, label, metric.label, metric.digits, level=level, even=True)
             )
-            charts.append(chart)
     if not charts:
         return None
-    return draw_lines(name, "Scores by α", charts, words="Mean over seeds.")
+    return draw_lines(name, f"Scores by {label}", charts, words="Mean over seeds.")
 
 
 _OUTCOMES: dict[Outcome, tuple[int, str]] = {

@@ -184,25 +184,48 @@ def comparison_table(results: Results) -> Table | None:
     return Table(columns, tuple(rows), tuple(notes))
 
 
-def sweep_answer(results: Results, key: str) -> str | None:
-    """Compare the best α of a sweep with α = 0, which is uniform replacement."""
-    metric = METRICS[key]
-    rows = {row.value: row for row in results.rows if row.value is not None and key in row.metrics}
-    uniform = rows.pop(0.0, None)
-    if uniform is None or not rows:
-        return None
+def sweep_series(results: Results) -> dict[str, dict[float, Row]]:
+    """Gather the rows of each series by their place on the axis, ascending.
+
+    A series without a row at 0 shares that of the first one: without a tilt they are the same.
+    """
+    series: dict[str, dict[float, Row]] = {}
+    for row in results.rows:
+        if row.value is not None:
+            series.setdefault(row.series or "IADA", {})[row.value] = row
+    shared = next((rows[0.0] for rows in series.values() if 0.0 in rows), None)
+    for rows in series.values():
+        if shared is not None:
+            rows.setdefault(0.0, shared)
+    return {name: dict(sorted(rows.items())) for name, rows in series.items()}
+
+
+def sweep_answers(results: Results, key: str) -> list[str]:
+    """Compare the best α of each series with α = 0, which is uniform replacement."""
+    series = sweep_series(results)
+    answers = []
+    for name, rows in series.items():
+        measured = {value: row for value, row in rows.items() if key in row.metrics}
+        uniform = measured.pop(0.0, None)
+        if uniform is not None and measured:
+            title = f"Sweep of α ({name})" if len(series) > 1 else "Sweep of α"
+            answers.append(_sweep_answer(title, measured, uniform, METRICS[key]))
+    return answers
+
+
+def _sweep_answer(title: str, rows: Mapping[float, Row], uniform: Row, metric: Metric) -> str:
     sign = -1.0 if metric.lower_is_better else 1.0
-    best = max(rows.values(), key=lambda row: sign * sum(row.metrics[key]))
+    alpha, best = max(rows.items(), key=lambda pair: sign * sum(pair[1].metrics[metric.key]))
     found = row_difference(best, uniform, metric)
     assert found is not None
     if sign * found.mean <= 0:
         return (
-            f"Sweep of α: in {metric.label} no value above 0 does better than α = 0, which is "
-            f"uniform replacement. The nearest is α = {best.value:g}, {found.text} from it"
+            f"{title}: in {metric.label} no value above 0 does better than α = 0, which is "
+            f"uniform replacement. The nearest is α = {alpha:g}, {found.text} from it"
             f"{_judged(found)}."
         )
     return (
-        f"Sweep of α: {metric.label} is best at α = {best.value:g}, {found.text} from α = 0, "
+        f"{title}: {metric.label} is best at α = {alpha:g}, {found.text} from α = 0, "
         f"which is uniform replacement{_judged(found)}. It is the best of {len(rows)} values, "
         "which flatters it."
     )
@@ -279,6 +302,8 @@ _TILT = (
     "gnorm_smoothing",
     "statistics_specials",
 )
+# Measures that stand for no importance at all; every other one is asked whether it helps.
+_CONTROLS_OF_IMPORTANCE = ("uniform", "random")
 HELP_METRIC = "s_bleu"
 """Metric whose differences decide whether importance helps."""
 
@@ -388,8 +413,9 @@ def gain_table(gains: Sequence[ImportanceGain]) -> Table:
 def _is_tilted(row: Row) -> bool:
     """Whether a row perturbs by importance, as opposed to chance or nothing."""
     settings = complete(row.settings)
-    measured = settings.get("augment.measure") not in (None, "uniform", "random")
-    return measured and not _is_uniform(row)
+    return settings.get("augment.measure", "uniform") not in _CONTROLS_OF_IMPORTANCE and (
+        not _is_uniform(row)
+    )
 
 
 def _is_uniform(row: Row) -> bool:

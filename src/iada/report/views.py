@@ -53,7 +53,7 @@ from iada.report.verdict import (
     importance_answers,
     importance_gains,
     importance_sentence,
-    sweep_answer,
+    sweep_answers,
 )
 
 HELP_SHOWN = ("s_bleu", "pronouns_needing_context", "dev_nll")
@@ -262,8 +262,7 @@ def _importance_paragraphs(results: Results) -> list[Paragraph]:
 
 
 def _sweep_paragraphs(results: Results) -> list[Paragraph]:
-    answer = sweep_answer(results, "s_bleu")
-    return [] if answer is None else [Paragraph(answer)]
+    return [Paragraph(answer) for answer in sweep_answers(results, "s_bleu")]
 
 
 TABLES: Mapping[TableView, Callable[[LocatedResults], list[TableBlock]]] = {

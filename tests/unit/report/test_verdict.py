@@ -15,7 +15,8 @@ from iada.report.verdict import (
     importance_answers,
     importance_gains,
     importance_sentence,
-    sweep_answer,
+    sweep_answers,
+    sweep_series,
 )
 
 NewControls = Callable[..., Results]
@@ -108,16 +109,15 @@ def test_a_sweep_is_compared_with_its_zero(new_row: NewRow, new_results: NewResu
             (1.0, (22.0, 23.0)),
         )
     ]
-    answer = sweep_answer(new_results("alpha_sweep", *rows), "s_bleu")
+    (answer,) = sweep_answers(new_results("alpha_sweep", *rows), "s_bleu")
     assert answer == (
         "Sweep of α: s-BLEU is best at α = 1, +2.00 ± 0.00 (+2.00 to +2.00) from α = 0, which is "
         "uniform replacement: better. It is the best of 2 values, which flatters it."
     )
     # A lower NLL is better.
-    answer = sweep_answer(new_results("alpha_sweep", *rows), "dev_nll")
-    assert answer is not None
+    (answer,) = sweep_answers(new_results("alpha_sweep", *rows), "dev_nll")
     assert "best at α = 1, −0.200" in answer
-    assert sweep_answer(new_results("alpha_sweep", *rows[1:]), "s_bleu") is None
+    assert sweep_answers(new_results("alpha_sweep", *rows[1:]), "s_bleu") == []
 
 
 def test_a_sweep_without_gain_says_so(new_row: NewRow, new_results: NewResults) -> None:
@@ -125,7 +125,7 @@ def test_a_sweep_without_gain_says_so(new_row: NewRow, new_results: NewResults) 
         new_row(f"α = {alpha:g}", GNORM | {"augment.alpha": alpha}, bleu, value=alpha)
         for alpha, bleu in ((0.0, (22.0, 23.0)), (0.1, (21.5, 22.7)), (1.0, (20.0, 21.0)))
     ]
-    assert sweep_answer(new_results("alpha_sweep", *rows), "s_bleu") == (
+    assert sweep_answers(new_results("alpha_sweep", *rows), "s_bleu")[0] == (
         "Sweep of α: in s-BLEU no value above 0 does better than α = 0, which is uniform "
         "replacement. The nearest is α = 0.1, −0.40 ± 0.14 (−1.67 to +0.87) from it: no more than "
         "chance."
@@ -209,3 +209,28 @@ def test_the_sentence_follows_by_rule(gains: list[tuple[float, ...]], sentence: 
         assert found is not None
         made.append(ImportanceGain(f"corpus {number}", "G", "U", {"s_bleu": found}))
     assert importance_sentence(made).startswith(sentence)
+
+
+def test_series_of_a_sweep_share_the_row_without_a_tilt(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    matched = {"augment.budget": "matched"}
+    rows = [
+        new_row("α = 0", GNORM | {"augment.alpha": 0.0}, (20.0,), series="free", value=0.0),
+        new_row("α = 1", GNORM | {"augment.alpha": 1.0}, (19.0,), series="free", value=1.0),
+        new_row(
+            "α = 1, matched",
+            GNORM | matched | {"augment.alpha": 1.0},
+            (21.0,),
+            series="matched",
+            value=1.0,
+        ),
+    ]
+    results = new_results("alpha_sweep", *rows)
+    assert {name: list(found) for name, found in sweep_series(results).items()} == {
+        "free": [0.0, 1.0],
+        "matched": [0.0, 1.0],
+    }
+    free, other = sweep_answers(results, "s_bleu")
+    assert free.startswith("Sweep of α (free): in s-BLEU no value above 0 does better than α = 0")
+    assert other.startswith("Sweep of α (matched): s-BLEU is best at α = 1, +1.00 from α = 0")
