@@ -14,7 +14,7 @@ from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.evaluate import EvaluateConfig
 from iada.config.method import METHOD_NAMES, AugmentConfig, Method, augmentation
-from iada.config.model import ModelConfig
+from iada.config.model import ModelConfig, check_windows
 from iada.config.train import TrainConfig
 from iada.errors import ConfigError, did_you_mean
 
@@ -56,6 +56,7 @@ class RunConfig:
         rule = f"at least `windows.max_length` ({longest}), so that every window fits in a batch"
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
+        check_windows(self.model, self.windows)
 
 
 def mini_run(

@@ -22,10 +22,11 @@ from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
 from iada.data.formats.readers import file_format
-from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
 from iada.experiments.plan import Experiment, Synthetic, System
 from iada.experiments.scheduler import GridTask, Job
+from iada.storage import sha256
 
 
 @dataclass(frozen=True)
