@@ -119,7 +119,7 @@ def replaced(text: str, line: int, by: str | None) -> str:
         ("train.de", lambda text: replaced(text, 2, None), "Both sides must be aligned"),
         ("train.de", lambda text: replaced(text, 2, ""), "They first diverge at document 1 with"),
         ("dev.en", lambda text: "", "dev.en holds no sentence"),
-        ("dev.en", lambda text: replaced(text, 2, "a\r"), "dev.en:2: contains a carriage return"),
+        ("dev.en", lambda text: replaced(text, 2, "a\0"), "dev.en:2: contains a NUL character"),
         (
             "dev.de",
             lambda text: replaced(text, 3, "M\udcfcll"),
@@ -227,7 +227,7 @@ def test_translating_an_over_long_sentence_is_refused(
     [
         (b"", "holds no sentence"),
         (b"\n\n", "holds no sentence"),
-        (b"a\r\nb\r\n", "in.txt:1: contains a carriage return"),
+        (b"a\nb\0\n", "in.txt:2: contains a NUL character"),
         (b"a\nM\xfcll\n", "in.txt:2: byte 3 is not valid UTF-8"),
         (None, "does not exist or is not a file"),
     ],

@@ -22,7 +22,7 @@ from iada.analysis.taggers import GoldTagger, HanoverTagger, Tagger
 from iada.config.data import DataConfig, Split
 from iada.config.method import AugmentConfig
 from iada.data.documents import Document
-from iada.data.formats.readers import read_split
+from iada.data.formats.readers import file_format, read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import untagged
 from iada.data.tokens.subwords import Subwords
@@ -154,7 +154,7 @@ def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", 
     path = source.with_name(f"{source.name}.pos")
     if name == "hanta" or (name == "auto" and not path.is_file()):
         return HanoverTagger(data.source_language)
-    if data.file_format(split) != "text":
+    if file_format(data, split) != "text":
         raise DataError(f"{source}: gold tags need a corpus of plain text. Choose `hanta`.")
     return GoldTagger(path, data.boundaries)
 

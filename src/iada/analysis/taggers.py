@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from iada.config.data import Boundaries
 from iada.data.documents import Document
-from iada.data.formats.readers import documents_of, read_lines, split_documents
+from iada.data.formats.lines import read_lines
+from iada.data.formats.text import documents_of, split_documents
 from iada.data.mini.lexicon import Token
 from iada.errors import ConfigError, DataError
 

@@ -1,6 +1,6 @@
 """`iada contrast`: does the model prefer the reference to its contrastive variants?
 
-The accuracies go to stdout as JSON; a table for the eye goes to stderr.
+The accuracies go to stdout as JSON; a readable table goes to stderr.
 """
 
 import json

@@ -144,7 +144,7 @@ def _place(run: "RunSummary", methods: Sequence[str]) -> tuple[int, int]:
 
 def _examples(runs: "Sequence[RunSummary]", count: int = 5) -> "list[Example]":
     """Pick test sentences with a pronoun that the systems translate differently."""
-    from iada.data.formats.readers import read_lines
+    from iada.data.formats.lines import read_lines
     from iada.report.run_sections import Example
     from iada.runs.folder import RunFolder
 

@@ -40,6 +40,7 @@ def parse_dataclass(
     *,
     program: str,
     default: Command | None = None,
+    description: str | None = None,
 ) -> Command:
     """Parse flags into a dataclass.
 
@@ -48,13 +49,16 @@ def parse_dataclass(
         arguments: what follows the command on the line.
         program: shown in the usage line, for example `iada train`.
         default: values of the flags that are not given; otherwise those of the class.
+        description: shown by `--help` in place of the docstring of the class.
 
     Raises:
         SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
         ConfigError: a value breaks a rule of its class.
     """
     if default is None:
-        return tyro.cli(cls, prog=program, args=arguments, use_underscores=True)
+        return tyro.cli(
+            cls, prog=program, args=arguments, description=description, use_underscores=True
+        )
     return tyro.cli(cls, prog=program, args=arguments, default=default, use_underscores=True)
 
 

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class PrepareCommand(RunCommand):
     """Check a corpus and turn it into the folder of `--data.prepared`.
 
-    A killed run goes on where it was when the command is given again.
+    A killed run is resumed when the command is given again.
     """
 
     strict: bool = False
-    """Refuse a corpus with errors; otherwise what is right is kept and the rest is counted."""
+    """Refuse a corpus with errors; otherwise what is right is kept and the rest counted."""
     show: int = 0
     """Print this many worked windows: tokens, roles and what counts in the loss."""
     workers: int = 0
     """Number of processes; 0 means one per core."""
     dry_run: bool = False
-    """Say what would be done and stop."""
+    """Print the plan and stop."""
 
 
 def parse(arguments: Sequence[str]) -> PrepareCommand:
@@ -86,7 +86,7 @@ def _plan(preparation: "Preparation") -> str:
         ("format", preparation.data.format),
         ("encoding", f"{encoding}, pretokenize: {settings.pretokenize}"),
         ("processes", str(preparation.processes)),
-        ("done already", ", ".join(stages) or "nothing"),
+        ("already done", ", ".join(stages) or "nothing"),
         ("prepared folder", str(preparation.output)),
     ]
     return "\n".join(f"{name:<17}{value}" for name, value in lines)

@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from iada.cli.parsing import find_positional, parse_dataclass
-from iada.config.data import Boundaries, format_of
+from iada.config.data import Boundaries
 from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
@@ -50,9 +50,10 @@ def parse(arguments: Sequence[str]) -> TranslateCommand:
 
 def run(command: TranslateCommand) -> Path:
     """Translate, and return the file that was written."""
+    from iada.data.formats.file_format import CorpusFiles
+    from iada.data.formats.readers import detect_format, file_pieces
     from iada.decoding.files import (
         count_lines,
-        file_pieces,
         split_pieces,
         translate_file,
         translate_split,
@@ -78,7 +79,8 @@ def run(command: TranslateCommand) -> Path:
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:
-            pieces = file_pieces(path, format_of(path.name), boundaries, languages, None)
+            files = CorpusFiles(path, None, languages, boundaries)
+            pieces = file_pieces(detect_format(path.name), files)
         lines, documents = count_lines(pieces)
         print(f"{path}: {lines} lines, {documents} documents -> {output}")
         return output

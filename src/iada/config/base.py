@@ -1,12 +1,8 @@
-"""Checks shared by the `__post_init__` of every configuration class.
-
-The sentence that helps after an unknown name.
-
-Strict YAML files to frozen dataclasses and back.
+"""Strict YAML files to frozen dataclasses and back.
 
 A file is checked as a whole: every unknown key and every wrong value is reported, one per line,
 with the file, the section and the nearest known key. Nothing is guessed and nothing is ignored.
-Rules between values stay in the `__post_init__` of the classes.
+Rules between values are checked by `require` in the `__post_init__` of the classes.
 """
 
 import contextlib
@@ -45,7 +41,7 @@ def require(condition: bool, key: str, rule: str, found: object) -> None:
 
 Config = TypeVar("Config", bound="DataclassInstance")
 
-# YAML 1.1 wants a dot and a sign in an exponent, so PyYAML reads `5e-4` as text.
+# YAML 1.1 requires a dot and a sign in an exponent, so PyYAML reads `5e-4` as text.
 _EXPONENT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
 
 
@@ -191,7 +187,7 @@ def _convert_union(hint: Any, value: object, key: str, where: str, file: str) ->
         return None
     present = [one for one in alternatives if one is not type(None)]
     if len(present) == 1:
-        # Findings inside a nested class are worth more than "one of".
+        # The findings inside a nested class say more than "one of".
         return _convert(present[0], value, key, where, file)
     for one in present:
         with contextlib.suppress(_Wrong):
@@ -257,7 +253,7 @@ def _plain(value: object) -> object:
 
 
 def _repeated_keys(tree: yaml.Node) -> Iterator[tuple[str, int]]:
-    """Yield each repeated key with its line; PyYAML itself keeps the last value in silence."""
+    """Yield each repeated key with its line; PyYAML itself silently keeps the last value."""
     seen: set[int] = set()
     nodes = [tree]
     while nodes:

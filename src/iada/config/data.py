@@ -30,12 +30,12 @@ class DataConfig:
     """Language code of the source side."""
     target_language: str = "de"
     """Language code of the target side."""
-    format: Literal["auto", "text", "tsv", "jsonl", "sgm", "tags", "dialogue"] = "auto"
-    """Form of the files; `auto` goes by their names (.tsv, .jsonl, .sgm, .xml, .json,
+    format: Literal["auto", FileFormat] = "auto"
+    """Format of the files; `auto` goes by their names (.tsv, .jsonl, .sgm, .xml, .json,
     train.tags.*) and takes everything else as plain text."""
     boundaries: Boundaries = "blank_line"
-    """What parts documents of plain text: a blank line, a `<d>` line before each document, or
-    nothing at all."""
+    """What separates documents in plain text: a blank line, a `<d>` line before each document, or
+    nothing."""
     reference: str | None = None
     """Translator to take from SGM and XML files with several references; by default the first."""
     subset: float = 1.0
@@ -48,24 +48,10 @@ class DataConfig:
     segmented in memory at the start of a run."""
 
     def __post_init__(self) -> None:
-        splits: tuple[Split, ...] = ("train", "dev", "test")
-        for split in splits:
-            pattern: str = getattr(self, split)
-            form = self.file_format(split)
-            named = "{language}" in pattern or "{side}" in pattern
-            rule = f"a file name that contains `{{language}}` (format {form} has one file per side)"
-            require(named or form not in {"text", "tags"}, f"data.{split}", rule, pattern)
-            rule = f"a file name without `{{language}}` (format {form} has both sides in one file)"
-            one_file = form in {"tsv", "jsonl", "dialogue"}
-            require(not (named and one_file), f"data.{split}", rule, pattern)
         require(0 < self.subset <= 1, "data.subset", "more than 0 and at most 1", self.subset)
         rule = "another language than `data.source_language`"
         same = self.source_language == self.target_language
         require(not same, "data.target_language", rule, self.target_language)
-
-    def file_format(self, split: Split) -> FileFormat:
-        """Return the form of the files of a split, by their name if `format` is `auto`."""
-        return format_of(getattr(self, split)) if self.format == "auto" else self.format
 
     def paths(self, split: Split) -> tuple[Path, Path]:
         """Return the source and target file of a split; the same twice if it is one file."""
@@ -73,21 +59,6 @@ class DataConfig:
         source = pattern.replace("{side}", "src").replace("{language}", self.source_language)
         target = pattern.replace("{side}", "ref").replace("{language}", self.target_language)
         return self.folder / source, self.folder / target
-
-
-def format_of(name: str) -> FileFormat:
-    """Return the form that a file name tells; what no rule knows is plain text."""
-    plain = Path(name).name.removesuffix(".gz")
-    if plain.startswith("train.tags."):
-        return "tags"
-    suffixes: dict[str, FileFormat] = {
-        ".tsv": "tsv",
-        ".jsonl": "jsonl",
-        ".sgm": "sgm",
-        ".xml": "sgm",
-        ".json": "dialogue",
-    }
-    return suffixes.get(Path(plain).suffix, "text")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,17 +15,23 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from iada.config.base import to_mapping
-from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
-from iada.data.formats.readers import stream_split
-from iada.data.formats.writers import WRITTEN
+from iada.config.data import Boundaries, DataConfig, FileFormat, Split
+from iada.data.formats.file_format import CorpusFiles, Piece, copy_lines
+from iada.data.formats.readers import (
+    FORMATS,
+    detect_format,
+    file_format,
+    file_pieces,
+    split_files,
+    stream_split,
+)
 from iada.data.prepared.prepared_corpus import sha256
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, model_fingerprint
-from iada.decoding.pieces import Piece, copied, jsonl_pieces, text_pieces, tsv_pieces
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError, RunError
@@ -118,7 +124,7 @@ def translate_file(
     output: Path,
     *,
     boundaries: Boundaries,
-    file_format: FileFormat | None = None,
+    form: FileFormat | None = None,
     languages: tuple[str, str] = ("en", "de"),
     references: Path | None = None,
 ) -> dict[str, object]:
@@ -129,15 +135,15 @@ def translate_file(
         source: text, TSV or JSON lines.
         output: gets the same format; the target column or field of TSV and JSON lines is filled.
         boundaries: what separates the documents of plain text.
-        file_format: format of the file; by default that of its name.
+        form: format of the file; by default that of its name.
         languages: codes that may name columns and fields, source first.
         references: for text, a file of reference translations with the same lines.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
     """
-    chosen = file_format or format_of(source.name)
-    pieces = file_pieces(source, chosen, boundaries, languages, references)
+    files = CorpusFiles(source, references, languages, boundaries)
+    pieces = file_pieces(form or detect_format(source.name), files)
     inputs = [source] if references is None else [source, references]
     return translate_pieces(translator, inputs, pieces, output)
 
@@ -158,42 +164,19 @@ def translate_split(
 def translations_name(data: DataConfig) -> str:
     """Return the usual file name of the translated test split."""
     name = data.paths("test")[1].name.removesuffix(".gz")
-    if data.file_format("test") in WRITTEN:
+    if FORMATS[file_format(data, "test")].pieces is not None:
         return name
     # Plain text: a name that promises another format would mislead.
     return f"{name.rpartition('.')[0]}.{data.target_language}"
 
 
-def file_pieces(
-    source: Path,
-    file_format: FileFormat,
-    boundaries: Boundaries,
-    languages: tuple[str, str],
-    references: Path | None,
-) -> Pieces:
-    """Return the pieces of a file; arguments as in `translate_file`."""
-    match file_format:
-        case "text":
-            return lambda: text_pieces(source, boundaries, references)
-        case "tsv":
-            return lambda: tsv_pieces(source, languages)
-        case "jsonl":
-            return lambda: jsonl_pieces(source, languages)
-    raise DataError(
-        f"{source} has the format `{file_format}`, in which no translation can be written. Give "
-        "plain text, TSV or JSON lines, or translate it as the test split of a run."
-    )
-
-
 def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pieces:
     """Return the pieces of a split; see `translate_split`."""
-    source, target = data.paths(split)
-    file_format = data.file_format(split)
-    if file_format not in WRITTEN:
+    form = file_format(data, split)
+    if FORMATS[form].pieces is None:
         return lambda: _other_pieces(data, split)
-    languages = data.source_language, data.target_language
-    references = target if with_references and file_format == "text" else None
-    return file_pieces(source, file_format, data.boundaries, languages, references)
+    files = split_files(data, split)
+    return file_pieces(form, files if with_references else replace(files, target=None))
 
 
 def count_lines(pieces: Pieces) -> tuple[int, int]:
@@ -339,5 +322,5 @@ def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, o
 def _other_pieces(data: DataConfig, split: Split) -> Iterator[Piece]:
     for number, document in enumerate(stream_split(data, split)):
         if number:
-            yield copied([""])
+            yield copy_lines([""])
         yield Piece(list, document.source, document.target)

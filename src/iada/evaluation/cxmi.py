@@ -18,7 +18,7 @@ from iada.data.tokens.subwords import EOS
 from iada.data.windows.windows import Windows
 from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.translator import DocumentTranslator
-from iada.evaluation.metrics import FloatArray
+from iada.evaluation.sufficient_statistics import FloatArray
 from iada.models.observation import Observer
 
 

@@ -8,18 +8,12 @@ from pathlib import Path
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.readers import (
-    DOCUMENT_MARKER,
-    Span,
-    documents_of,
-    read_documents,
-    read_lines,
-    read_split,
-    split_documents,
-)
+from iada.data.formats.lines import read_lines
+from iada.data.formats.readers import FORMATS, file_format, read_documents, read_split
+from iada.data.formats.text import DOCUMENT_MARKER, Span, documents_of, split_documents
 from iada.errors import DataError
-from iada.evaluation.metrics import SegmentScorer
-from iada.evaluation.scores import evaluate, evaluate_systems, is_aligned
+from iada.evaluation.metrics import SegmentScorer, is_aligned
+from iada.evaluation.scores import evaluate, evaluate_systems
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +40,7 @@ def score_files(
         reference: the reference translations.
         source: the source text, aligned with the reference line by line.
         baseline: translations of another system to compare with.
-        boundaries: what parts the documents of all files.
+        boundaries: what separates the documents of all files.
         config: metrics; the paper's settings by default.
         language: code of the target language.
         scorer: COMET, running; needs `source`.
@@ -77,7 +71,7 @@ def score_split(
 ) -> dict[str, object]:
     """Score the translation of a split, whatever its form; arguments as in `score_files`."""
     source, reference = data.paths(split)
-    form = data.file_format(split)
+    form = file_format(data, split)
     if form == "text":
         return score_files(
             hypothesis,
@@ -121,7 +115,7 @@ def compare_split(
     Returns:
         What `evaluate_systems` returns.
     """
-    form = data.file_format(split)
+    form = file_format(data, split)
     if form == "text":
         source, reference = data.paths(split)
         files = _Documents(reference, source, data.boundaries)
@@ -142,7 +136,7 @@ def _translated(
     path: Path, documents: Sequence[ParallelDocument], data: DataConfig, form: FileFormat
 ) -> list[Document]:
     """Read the translation of documents: in their form, or as text where it cannot be written."""
-    if form in {"tsv", "jsonl"}:
+    if FORMATS[form].pieces is not None:
         languages = data.source_language, data.target_language
         read = read_documents(path, format=form, languages=languages)
         found = [d.target for d in read if isinstance(d, ParallelDocument)]
@@ -241,7 +235,7 @@ class _Documents:
             return f"{path} has {len(lines)} lines but {self.path} has {len(self.lines)}."
         number = _text_between(lines, self.spans)
         if number is not None:
-            return f"{path}:{number}: has text where the reference parts two documents."
+            return f"{path}:{number}: has text where the reference separates two documents."
         return None
 
 

@@ -1,12 +1,10 @@
-"""What all runs of an experiment share: the corpus and the settings that no row changes.
+"""From experiments to runs: each system and seed once, in a folder that says what it is.
 
-A corpus that a trained run makes: real documents and as many translated ones.
-
-From experiments to runs: each system and seed once, in a folder that says what it is.
-
-Runs lie in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
+A base is what all runs of an experiment share: the corpus and the settings that no row changes.
+Runs are in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
 a hash of all settings that can change a result, so that experiments which ask for the same run find
-the same folder, and another setting never finds an old result.
+the same folder, and another setting never finds an old result. Corpora that a trained run makes,
+real documents and as many translated ones, are tasks of the same grid.
 """
 
 import dataclasses
@@ -23,10 +21,11 @@ from iada.config.data import DataConfig, Split
 from iada.config.experiment import MINI, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
+from iada.data.formats.readers import file_format
 from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
 from iada.errors import ConfigError, DataError
-from iada.experiments.definitions import Experiment, Synthetic, System
-from iada.experiments.scheduler import Job, Task
+from iada.experiments.plan import Experiment, Synthetic, System
+from iada.experiments.scheduler import GridTask, Job
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def _prepared_run(folder: Path, method: Method) -> RunConfig:
     mapping["data"] |= {"folder": str(folder.parent), "prepared": str(folder)}
     for key, value in corpus.manifest["settings"].items():
         section, _, name = key.partition(".")
-        # The ciphers of an encoding are the method's affair.
+        # The ciphers of an encoding are decided by the method.
         if section != "augment":
             mapping[section][name] = value
     config = from_mapping(RunConfig, mapping, where=str(folder / MANIFEST))
@@ -152,7 +151,7 @@ class Synthesis:
         return self.folder.is_dir()
 
     def run(self) -> None:
-        """Translate, or go on translating, and write the corpus."""
+        """Translate, or resume translating, and write the corpus."""
         from iada.synthesis.translated import synthesize
 
         synthesize(self.run_folder, self.data, self.folder, kind=self.kind)
@@ -160,7 +159,7 @@ class Synthesis:
 
 def reversed_data(data: DataConfig) -> DataConfig:
     """Return the same corpus in the other direction, read from its text."""
-    _check(data)
+    _check_readable_both_ways(data)
     return replace(
         data,
         source_language=data.target_language,
@@ -169,16 +168,10 @@ def reversed_data(data: DataConfig) -> DataConfig:
     )
 
 
-def doubled_data(data: DataConfig, folder: Path) -> DataConfig:
-    """Return what `Synthesis` makes of a corpus in another folder."""
-    _check(data)
-    return replace(data, folder=folder, prepared=None)
-
-
-def _check(data: DataConfig) -> None:
+def _check_readable_both_ways(data: DataConfig) -> None:
     splits: tuple[Split, ...] = ("train", "dev", "test")
     for split in splits:
-        form, name = data.file_format(split), getattr(data, split)
+        form, name = file_format(data, split), getattr(data, split)
         rule = (
             "text, tsv or jsonl files with both languages named, so that they can be read in both "
             "directions and written again (experiment `bt_ft`)"
@@ -206,8 +199,8 @@ _FREE = (
     "evaluate.resamples",
     "evaluate.seed",
 )
-"""Beginnings of keys that change neither a model nor its translation nor their scores. Where the
-data lie enters the hash apart."""
+"""Beginnings of keys that change neither a model nor its translation nor their scores. The place
+of the data enters the hash separately."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +209,7 @@ class Grid:
 
     jobs: Mapping[tuple[System, int], Job]
     """Runs of the rows, by system and seed; several rows may have the same one."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[GridTask, ...]
     """All runs and corpora, each once, in the order in which to begin them."""
 
     def runs(self, system: System, seeds: Sequence[int]) -> list[Job]:
@@ -243,12 +236,14 @@ class _Builder:
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self.tasks: dict[Path, Task] = {}
+        self.tasks: dict[Path, GridTask] = {}
         self.usual: dict[str, RunConfig] = {}
         self.unserved: set[str] = set()
 
     def job(self, system: System, seed: int) -> Job:
         """Return the run of a system, after adding it and what it needs."""
+        from iada.synthesis.translated import synthetic_data
+
         needs: tuple[Path, ...] = ()
         config = self._changed(system)
         corpus = "real"
@@ -259,7 +254,7 @@ class _Builder:
             needs = (synthesis.folder,)
             # Without the seed: seeds of one system have one name.
             corpus = synthesis.folder.parent.name
-            config = replace(config, data=doubled_data(config.data, synthesis.folder))
+            config = replace(config, data=synthetic_data(config.data, synthesis.folder))
         name = self._name(system, config, corpus)
         config = self._served(config)
         folder = self.base.root / "runs" / name / f"seed-{seed}"
@@ -269,11 +264,11 @@ class _Builder:
         self.tasks[folder] = job
         return job
 
-    def ordered(self) -> tuple[Task, ...]:
+    def ordered(self) -> tuple[GridTask, ...]:
         """Put what others need first, and then the costliest: no core waits long for the last."""
         needed = {folder for task in self.tasks.values() for folder in task.needs}
 
-        def place(task: Task) -> tuple[bool, int]:
+        def place(task: GridTask) -> tuple[bool, int]:
             return task.folder not in needed, -task.cost if isinstance(task, Job) else 0
 
         return tuple(sorted(self.tasks.values(), key=place))

@@ -59,7 +59,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Side:
+class HeatMapSide:
     """Source or target of a window."""
 
     name: str
@@ -112,7 +112,7 @@ def _all_tokens(views: Sequence["WindowView"]) -> Iterator["TokenView"]:
         yield from view.target
 
 
-def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
+def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> HeatMapSide:
     groups = list(_sentences(tokens))
     sentences = []
     for number, group in enumerate(groups):
@@ -120,7 +120,7 @@ def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
         label = f"{back} back" if back else "current"
         chips = tuple(_chip(token, largest) for token in group)
         sentences.append(Sentence(label, back == 0, chips))
-    return Side(name, tuple(sentences), _numbers(tokens))
+    return HeatMapSide(name, tuple(sentences), _numbers(tokens))
 
 
 def _sentences(tokens: Sequence["TokenView"]) -> Iterator[list["TokenView"]]:

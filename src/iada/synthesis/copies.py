@@ -24,8 +24,9 @@ from torch import Tensor
 from iada.config.data import Boundaries, DataConfig, Split, WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.readers import stream_split
-from iada.data.formats.writers import document_lines, text_file
+from iada.data.formats.lines import open_for_writing
+from iada.data.formats.readers import file_format, stream_split
+from iada.data.formats.text import document_lines
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import SideName
 from iada.data.tokens.subwords import Subwords
@@ -320,7 +321,7 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocu
 
 def copy_boundaries(data: DataConfig, split: Split) -> Boundaries:
     """Return what parts the documents of copies: as in the original text, else `<d>` lines."""
-    return data.boundaries if data.file_format(split) == "text" else "marker"
+    return data.boundaries if file_format(data, split) == "text" else "marker"
 
 
 def write_copies(
@@ -349,7 +350,7 @@ def write_copies(
             left_over.unlink()
         languages = (data.source_language, data.target_language)
         files = {
-            (copy, kind): stack.enter_context(text_file(partial / f"{split}.{copy}.{kind}"))
+            (copy, kind): stack.enter_context(open_for_writing(partial / f"{split}.{copy}.{kind}"))
             for copy in range(1, copier.settings.copies + 1)
             for kind in (*languages, *(("jsonl",) if details else ()))
         }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iada.config.data import Boundaries
-from iada.data.formats.writers import parts_documents
+from iada.data.formats.text import is_separator
 from iada.data.tokens.pretokenize import SideName
 from iada.data.tokens.subwords import MASK, Subwords
 from iada.data.tokens.words import characters
@@ -64,7 +64,7 @@ class Rendering:
 
     def is_sentence(self, text: str) -> bool:
         """Whether a file would hold the text as a sentence."""
-        return bool(text.strip()) and not parts_documents(text, self.boundaries)
+        return bool(text.strip()) and not is_separator(text, self.boundaries)
 
     def text(
         self,

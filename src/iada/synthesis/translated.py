@@ -21,13 +21,18 @@ from iada.config.base import to_mapping
 from iada.config.data import DataConfig, Split, SubwordConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.readers import stream_split
-from iada.data.formats.writers import parts_documents, rewritten, write_split
+from iada.data.formats.file_format import Piece
+from iada.data.formats.readers import (
+    describe_written,
+    file_format,
+    stream_split,
+    write_split,
+)
+from iada.data.formats.text import is_separator
 from iada.data.prepared.checks import differ_in_length
 from iada.data.prepared.prepared_corpus import describe_files, sha256
 from iada.data.tokens.pretokenize import split_tag
 from iada.decoding.files import details_file, translate_pieces
-from iada.decoding.pieces import Piece
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.folder import RunFolder
@@ -74,7 +79,7 @@ def synthesize(
     settings = RunFolder(run).config()
     _check_request(settings.data, data, run, kind, tag)
     decode = replace(decode or settings.decode, n_best=1)
-    corpus = _DoubledCorpus(data, rewritten(data, output, several=True), kind, tag)
+    corpus = _DoubledCorpus(data, describe_written(data, output, several=True), kind, tag)
     plan = corpus.plan(RunFolder(run).trained_model(), decode)
     if os.path.lexists(output):
         return _keep_finished(output, plan)
@@ -97,7 +102,7 @@ def synthesize(
 
 def synthetic_data(data: DataConfig, output: Path) -> DataConfig:
     """Return the description of the corpus that `synthesize` makes of `data` in `output`."""
-    return rewritten(data, output, several=True)
+    return describe_written(data, output, several=True)
 
 
 @dataclass
@@ -170,7 +175,7 @@ class _DoubledCorpus:
         real = stream_split(self.data, "train")
         write_split(written, "train", chain(real, self._synthetic(translation)))
         for split in self.held_out:
-            if written.file_format(split) != self.data.file_format(split) or (
+            if file_format(written, split) != file_format(self.data, split) or (
                 written.boundaries != self.data.boundaries
             ):
                 write_split(written, split, stream_split(self.data, split))
@@ -220,10 +225,10 @@ class _DoubledCorpus:
         """Return the output, or the true sentence if it cannot be used."""
         if not given.strip():
             return ""
-        if self.written.file_format("train") == "tsv":
+        if file_format(self.written, "train") == "tsv":
             # A tab would begin another cell.
             output = output.replace("\t", " ")
-        is_empty = not output.strip() or parts_documents(output, self.written.boundaries)
+        is_empty = not output.strip() or is_separator(output, self.written.boundaries)
         if not is_empty and not differ_in_length(output, given):
             return output
         self.unusable["empty" if is_empty else "length"].append([self.documents, number])

@@ -7,7 +7,8 @@ import pytest
 
 from iada.analysis.taggers import GoldTagger, HanoverTagger
 from iada.data.documents import Document
-from iada.data.formats.readers import read_documents, read_lines
+from iada.data.formats.lines import read_lines
+from iada.data.formats.readers import read_documents
 from iada.data.mini.lexicon import Token
 from iada.errors import ConfigError, DataError
 

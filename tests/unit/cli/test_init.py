@@ -10,6 +10,7 @@ from iada.cli.init import SIZES, find_corpus, fitting_run, recipe_text, with_upd
 from iada.cli.main import main
 from iada.config.data import DataConfig
 from iada.config.run import RunConfig, load_run_config
+from iada.data.formats.readers import file_format
 from iada.training.estimate import Estimate, duration
 
 TIMED = Estimate(seconds_per_update=0.5, seconds_per_validation=2.0, updates=1, validations=0)
@@ -49,7 +50,7 @@ def test_languages_and_boundaries_are_recognised(tmp_path: Path) -> None:
 def test_a_file_with_both_sides_is_recognised(tmp_path: Path) -> None:
     found = find_corpus(touch(tmp_path, "train.tsv"), source="de", target="en")
     assert found.train == "train.tsv"
-    assert found.file_format("dev") == "tsv"
+    assert file_format(found, "dev") == "tsv"
 
 
 def test_a_folder_without_a_corpus_is_refused(

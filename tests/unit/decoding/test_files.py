@@ -212,7 +212,7 @@ def test_references_are_read_beside_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x\ny\nz\nz\n", r"in:3 and .*ref:3 differ: only one of them parts documents"),
+        ("x\ny\nz\nz\n", r"in:3 and .*ref:3 differ: only one of them separates documents"),
         ("x\ny\n", r"ref ends before line 3"),
         ("x\ny\n\nz\nz\n", "ref has more lines than"),
     ],
@@ -238,9 +238,7 @@ def test_references_must_have_the_lines_of_the_source(
     ("content", "message"),
     [
         (b"a\nb\xff\n", r"in:2: byte 3 is not valid UTF-8"),
-        (b"a\nb\r\n", r"in:2: contains a carriage return"),
         (b"a\x00\n", r"in:1: contains a NUL character"),
-        (b"\xef\xbb\xbfa\n", r"in:1: contains a byte order mark"),
     ],
 )
 def test_invisible_trouble_is_refused_with_its_line(
@@ -250,6 +248,18 @@ def test_invisible_trouble_is_refused_with_its_line(
     with pytest.raises(DataError, match=message):
         translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
     assert translator.seen == []
+
+
+def test_line_ends_and_marks_of_other_systems_are_repaired_and_counted_once(
+    translator: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "in").write_bytes(b"\xef\xbb\xbfa\r\nb\r\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
+    assert (tmp_path / "out").read_bytes() == b"A\nB\n"
+    found = [record.getMessage() for record in caplog.records if "(" in record.getMessage()]
+    assert len(found) == 2
+    assert found[0].endswith("(byte_order_mark, 1)")
+    assert found[1].endswith("(carriage_return, 2)")
 
 
 def test_all_translations_are_written_with_their_scores(tmp_path: Path) -> None:

@@ -1,26 +1,26 @@
-"""Two sides to one document: kept if they fit, else left out whole and accounted for.
+"""From sides, records and lines to documents; what cannot be used is left out and counted.
 
 A sentence that cannot be used takes its whole document with it, because a hole would give the
 sentences around it a context that they never had.
 
-Records of a file to documents, for formats that tell the document in each record.
-
-Records of one document are consecutive. One that cannot be used may still tell its document. If it
-does not, it may belong to the document before it or to the one after it, so both are left out.
+In formats whose records name their document, the records of one document are consecutive. A record
+that cannot be used may still name its document. If it does not, it may belong to the document
+before it or to the one after it, so both are left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from iada.data.documents import Document, ParallelDocument
+from iada.data.formats.file_format import Piece
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.errors import DataError
 
 
 @dataclass(frozen=True)
 class DocumentSide:
-    """The sentences of one side of a document, and where they stand."""
+    """The sentences of one side of a document, and where they are."""
 
     file: Path
     name: str
@@ -89,11 +89,11 @@ class Record:
 
     line: int
     document: str | None
-    """Id of the document; None if the record does not tell."""
+    """Id of the document; None if the record does not name it."""
     source: tuple[str, ...]
     target: tuple[str, ...]
     problems: tuple[Finding, ...] = ()
-    """Why the document cannot be used; never empty for a part that does not tell its document."""
+    """Why the document cannot be used; never empty for a part that does not name its document."""
     is_whole: bool = False
     """Whether the record is a document and not a part of one."""
 
@@ -117,16 +117,16 @@ def group_records(
     seen: set[int] = set()
     group = _Group()
     for record in records:
-        moved_on = None not in (record.document, group.document) and (
+        is_next = None not in (record.document, group.document) and (
             record.document != group.document
         )
-        if moved_on or record.is_whole or (group.records and group.records[-1].is_whole):
+        if is_next or record.is_whole or (group.records and group.records[-1].is_whole):
             yield from _close(file, group, findings)
-            group = _Group(problems=_stray(file, group) if moved_on else [])
+            group = _Group(problems=_missing_part(file, group) if is_next else [])
         if record.document is not None and group.document is None:
             group.document = record.document
             if hash(record.document) in seen:
-                message = f"document {record.document} comes back; it was read as another one."
+                message = f"document {record.document} occurs again; it was read as another one."
                 findings.report("repeated_id", file, record.line, message)
             seen.add(hash(record.document))
         group.records.append(record)
@@ -136,12 +136,12 @@ def group_records(
     yield from _close(file, group, findings)
 
 
-def _stray(file: Path, group: _Group) -> list[Finding]:
+def _missing_part(file: Path, group: _Group) -> list[Finding]:
     """Return a problem for the next document if the group ends in a part of unknown document."""
     last = group.records[-1]
     if last.document is not None or last.is_whole:
         return []
-    message = "this line tells no document, so the one after it may miss a sentence."
+    message = "this line names no document, so the next one may lack a sentence."
     return [problem("missing_field", file, last.line, message)]
 
 
@@ -163,3 +163,56 @@ def _close(file: Path, group: _Group, findings: Findings) -> Iterator[ParallelDo
 def _side(file: Path, name: str, parts: list[tuple[int, tuple[str, ...]]]) -> DocumentSide:
     sentences = [sentence for _, part in parts for sentence in part]
     return DocumentSide(file, name, sentences, [line for line, part in parts for _ in part])
+
+
+@dataclass(frozen=True)
+class FillableLine:
+    """A line of a file to translate, in formats whose lines name their document."""
+
+    render: Callable[[Sequence[str]], str]
+    """From the translated sentences of the line to the line of the output."""
+    source: tuple[str, ...] = ()
+    reference: tuple[str, ...] | None = None
+    """The translations in the file, if there is one for each sentence."""
+    document: str | None = None
+    line: int = 0
+    is_whole: bool = False
+    """Whether the line is a document and not a part of one."""
+    is_blank: bool = False
+    """Whether the line has no record; it stays with the document before it."""
+
+
+def group_lines(file: Path, lines: Iterable[FillableLine]) -> Iterator[Piece]:
+    """Yield the documents of a file as pieces."""
+    number = 1
+    group: list[FillableLine] = []
+    last: FillableLine | None = None
+    for line in lines:
+        if not line.is_blank:
+            is_next = last is not None and (
+                line.is_whole or last.is_whole or last.document != line.document
+            )
+            if is_next:
+                yield _fillable_piece(file, number, group)
+                number, group = number + 1, []
+            last = line
+        group.append(line)
+    if group:
+        yield _fillable_piece(file, number, group)
+
+
+def _fillable_piece(file: Path, number: int, lines: list[FillableLine]) -> Piece:
+    def render(sentences: Sequence[str]) -> list[str]:
+        remaining = iter(sentences)
+        return [line.render([next(remaining) for _ in line.source]) for line in lines]
+
+    records = [line for line in lines if not line.is_blank]
+    if not records:
+        return Piece(render)
+    name = f"{file.name}:{number} ({records[0].document or records[0].line})"
+    source = Document(name, tuple(sentence for line in records for sentence in line.source))
+    references = [line.reference for line in records]
+    if any(reference is None for reference in references):
+        return Piece(render, source)
+    target = tuple(sentence for reference in references for sentence in reference or ())
+    return Piece(render, source, Document(name, target))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from iada.data.documents import ParallelDocument
 from iada.data.formats.assembly import DocumentSide, assemble
+from iada.data.formats.file_format import CorpusFiles, Format
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.data.formats.jsonl import clean_sentence, identifier, read_json
 from iada.errors import DataError
@@ -19,16 +20,13 @@ AGENT_LANGUAGE = "en"
 """The agents of the published dialogues write English, the customers German."""
 
 
-def read_dialogue(
-    file: Path, languages: tuple[str, str], findings: Findings
-) -> Iterator[ParallelDocument]:
+def read_dialogue(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
     """Yield the dialogues of a file, which is read whole.
 
-    Args:
-        file: JSON, `{"dialogue id": [{"speaker": ..., "source": ..., "target": ...}, ...]}`.
-        languages: source and target language; one of them is English.
-        findings: gets what cannot be used.
+    It is `{"dialogue id": [{"speaker": ..., "source": ..., "target": ...}, ...]}`, and one of the
+    languages is English.
     """
+    file, languages = files.source, files.languages
     if AGENT_LANGUAGE not in languages:
         raise DataError(
             f"{file}: dialogues have English on one side, but the languages are "
@@ -105,3 +103,6 @@ def _utterance(file: Path, where: str, utterance: object, findings: Findings) ->
         if found is not None:
             problems.append(replace(found, message=f"{where}: {found.message}"))
     return _Utterance(speaker == "agent", texts[0], texts[1], tuple(problems))
+
+
+FORMAT = Format(names=("*.json",), files="one", read=read_dialogue)

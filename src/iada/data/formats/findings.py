@@ -1,12 +1,14 @@
-"""What was found wrong or odd in a corpus: counted, located, and never without a limit.
+"""What was found wrong or odd in a corpus: counted and located, in bounded memory.
 
-Readers and checks report here. A finding is an `error` if something was repaired or left out, so
-that a strict reader refuses the corpus; a `warning` is kept as it is and worth a look. Memory does
-not grow with the number of findings: a few examples of each kind stay, the rest is counted and,
-if a log is given, written to it as JSON lines. The tallies account for every unit that was read.
+Readers and checks report here. A finding is an `error` if something was left out or damaged, so
+that a strict reader refuses the corpus. A `repair` was put right without loss and is counted. A
+`warning` was kept as it is and is worth checking. Memory does not grow with the number of findings:
+a few examples of each kind stay, the rest is counted and, if a log is given, written to it as JSON
+lines. The tallies account for every unit that was read.
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +16,9 @@ from typing import Literal, TextIO
 
 from iada.errors import DataError
 
-Severity = Literal["error", "warning"]
+logger = logging.getLogger(__name__)
+
+Severity = Literal["error", "repair", "warning"]
 Kind = Literal[
     "bad_utf8",
     "byte_order_mark",
@@ -51,7 +55,9 @@ WARNINGS: frozenset[Kind] = frozenset(
         "wrapped_segment",
     }
 )
-"""Kinds of which nothing is repaired or left out; all others are errors."""
+"""Kinds of which nothing is repaired or left out."""
+REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return"})
+"""Kinds that are put right without loss; all kinds in neither set are errors."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Finding:
     severity: Severity
     file: Path
     line: int | None
-    """Line of the file, from 1; None where the format has no lines to tell."""
+    """Line of the file, from 1; None where the format does not give lines."""
     message: str
     dropped: int = 0
     """Units of both sides that were left out because of it."""
@@ -75,7 +81,14 @@ class Finding:
 
 def problem(kind: Kind, file: Path, line: int | None, message: str) -> Finding:
     """Return a finding with the usual severity of its kind."""
-    return Finding(kind, "warning" if kind in WARNINGS else "error", file, line, message)
+    return Finding(kind, severity_of(kind), file, line, message)
+
+
+def severity_of(kind: Kind) -> Severity:
+    """Return the usual severity of a kind."""
+    if kind in WARNINGS:
+        return "warning"
+    return "repair" if kind in REPAIRS else "error"
 
 
 @dataclass
@@ -105,13 +118,17 @@ class _Group:
 class Findings:
     """Collects findings and tallies while a corpus is read."""
 
-    def __init__(self, log: TextIO | None = None, *, examples_per_kind: int = 3) -> None:
+    def __init__(
+        self, log: TextIO | None = None, *, examples_per_kind: int = 3, refuse: bool = False
+    ) -> None:
         """Begin without findings.
 
         Args:
             log: an open text file that gets every finding as one line of JSON.
             examples_per_kind: how many findings of each kind are kept.
+            refuse: whether the first error is raised as a `DataError`.
         """
+        self._refuse = refuse
         self.source = Tally()
         self.target = Tally()
         self._log = log
@@ -120,6 +137,8 @@ class Findings:
 
     def add(self, finding: Finding) -> None:
         """Count a finding, keep it if it is among the first of its kind, and log it."""
+        if self._refuse and finding.severity == "error":
+            raise DataError(f"{finding.place}: {finding.message}")
         group = self._groups.setdefault((finding.kind, finding.severity), _Group())
         group.count += 1
         if len(group.examples) < self._limit:
@@ -160,8 +179,13 @@ class Findings:
 
     @property
     def errors(self) -> int:
-        """Number of findings that repaired something or left it out."""
+        """Number of findings that left something out or damaged it."""
         return self._total("error")
+
+    @property
+    def repairs(self) -> int:
+        """Number of findings that put something right without loss."""
+        return self._total("repair")
 
     @property
     def warnings(self) -> int:
@@ -197,6 +221,7 @@ class Findings:
         """Return counts, examples and tallies as JSON can hold them."""
         return {
             "errors": self.errors,
+            "repairs": self.repairs,
             "warnings": self.warnings,
             "kinds": [
                 {
@@ -224,15 +249,20 @@ class Findings:
             lines.append(f"{example.place}: {example.message} ({example.kind}, {group.count})")
         raise DataError("\n".join(lines))
 
+    def warn_of_repairs(self) -> None:
+        """Log how many repairs of each kind were made, with the first of them."""
+        for (kind, severity), group in sorted(self._groups.items()):
+            if severity == "repair":
+                first = group.examples[0]
+                logger.warning("%s: %s (%s, %d)", first.place, first.message, kind, group.count)
+
     def verify_tallies(self) -> None:
-        """Make sure that every unit is accounted for; anything else is a fault of a reader."""
+        """Make sure that every unit is accounted for; anything else is a bug of a reader."""
         for name, tally in (("source", self.source), ("target", self.target)):
             assert tally.balances, f"the {name} side does not add up: {tally}"
 
-    def _total(self, wanted: Severity) -> int:
-        return sum(
-            group.count for (_, severity), group in self._groups.items() if severity == wanted
-        )
+    def _total(self, severity: Severity) -> int:
+        return sum(group.count for key, group in self._groups.items() if key[1] == severity)
 
 
 def _as_mapping(finding: Finding) -> dict[str, object]:

@@ -1,27 +1,26 @@
-r"""Files to lines: split at `\n` and nowhere else, decoded as UTF-8, `.gz` read transparently.
+r"""Files to lines and back: split at `\n` and nowhere else, UTF-8, `.gz` handled transparently.
 
-Line k of every tool and every output is the same line. `read_lines` is strict and whole;
-`repaired_lines` streams, mends what can be mended and reports it; `decoded_lines` streams and
-leaves characters alone, for formats in which a line is not yet a sentence.
+Line k of every tool and every output is the same line. `repaired_lines` streams lines as
+sentences can hold them and reports every repair; `decoded_lines` leaves characters alone, for
+formats in which a line is not yet a sentence; `read_lines` reads a whole file of sentences and
+refuses one that cannot be repaired.
 """
 
 import gzip
+import io
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.errors import DataError
 
 BYTE_ORDER_MARK = "\ufeff"
 _BLOCK_BYTES = 1 << 20
-_REFUSED = {
-    "\r": "a carriage return",
-    "\0": "a NUL character",
-    BYTE_ORDER_MARK: "a byte order mark",
-}
 _SEPARATORS = {
     "\v": "a vertical tab",
     "\f": "a form feed",
@@ -32,7 +31,7 @@ _SEPARATORS = {
     "\u2028": "a line separator (U+2028)",
     "\u2029": "a paragraph separator (U+2029)",
 }
-_ODD = {symbol: symbol.encode() for symbol in (*_REFUSED, *_SEPARATORS)}
+_ODD = {symbol: symbol.encode() for symbol in ("\r", "\0", BYTE_ORDER_MARK, *_SEPARATORS)}
 _ODD_SYMBOL = re.compile("[" + "".join(_ODD) + "]")
 
 
@@ -54,27 +53,50 @@ class _Block:
     first: int
     lines: list[Line]
     is_plain: bool
-    """Whether no character needs a look."""
+    """Whether no character needs to be reported."""
 
 
 def read_lines(path: Path) -> list[str]:
-    """Read the lines of a UTF-8 file without their line breaks; refuse invisible trouble."""
-    raw = read_bytes(path)
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}:{line}: {_bad_utf8(error.start)}") from None
-    for symbol, name in _REFUSED.items():
-        if symbol in text:
-            line = text.count("\n", 0, text.index(symbol)) + 1
-            raise DataError(
-                f"{path}:{line}: contains {name}, which would become part of a sentence. "
-                "Remove the character; lines end in a single line feed."
-            )
-    lines = text.split("\n")
-    # A final line feed ends the last line; it does not begin an empty one.
-    return lines[:-1] if lines[-1] == "" else lines
+    """Read the lines of a UTF-8 file without their line breaks.
+
+    A byte order mark and carriage returns are removed with a warning.
+
+    Raises:
+        DataError: a line cannot be decoded, or contains NUL.
+    """
+    findings = Findings(refuse=True)
+    lines = list(sentence_lines(path, findings))
+    findings.warn_of_repairs()
+    return lines
+
+
+def sentence_lines(path: Path, findings: Findings) -> Iterator[str]:
+    """Yield the repaired lines of a file; refuse the first one that cannot be decoded."""
+    for number, line in enumerate(repaired_lines(path, findings), start=1):
+        if isinstance(line, BadLine):
+            raise DataError(f"{path}:{number}: {_bad_utf8(line.offset)}")
+        yield line
+
+
+@contextmanager
+def open_for_writing(path: Path) -> Iterator[TextIO]:
+    """Open a UTF-8 file for writing, packed if its name ends in `.gz`."""
+    if path.suffix != ".gz":
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        return
+    # Without the time of day, so that equal text gives equal bytes.
+    with (
+        gzip.GzipFile(path, "wb", mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as file,
+    ):
+        yield file
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines as they come; memory does not grow with their number."""
+    with open_for_writing(path) as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def read_bytes(path: Path) -> bytes:

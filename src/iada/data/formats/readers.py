@@ -1,47 +1,68 @@
-"""Files to documents: the entry points of every format.
+"""Files to documents and back: the table of file formats, and the functions that use it.
 
-`iterate_documents` streams and keeps what is right; what it repairs or leaves out is counted in
-the findings. `read_split`, `read_parallel` and `read_documents` are strict: they read everything
-and then refuse it with all problems at once; `stream_split` refuses when all was yielded. How
-documents are parted is stated, never guessed.
+`iterate_documents` streams and keeps what is right; what it leaves out is counted in the findings.
+`read_split`, `read_parallel` and `read_documents` are strict: they read everything and then refuse
+it with all problems at once; `stream_split` refuses after the last document. What can be put right
+without loss, such as a byte order mark, is repaired and counted everywhere.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from iada.config.data import Boundaries, DataConfig, FileFormat, Split, format_of
+from iada.config.base import require
+from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.dialogue import read_dialogue
+from iada.data.formats import dialogue, jsonl, sgm, text, tsv
+from iada.data.formats.file_format import CorpusFiles, Format, Piece
 from iada.data.formats.findings import Findings
-from iada.data.formats.jsonl import read_jsonl
-from iada.data.formats.lines import read_lines
-from iada.data.formats.sgm import read_sgm
-from iada.data.formats.text import DOCUMENT_MARKER, read_tags, read_text
-from iada.data.formats.tsv import read_tsv
 from iada.errors import DataError
 
-__all__ = [
-    "DOCUMENT_MARKER",
-    "Span",
-    "documents_of",
-    "iterate_documents",
-    "read_documents",
-    "read_lines",
-    "read_parallel",
-    "read_split",
-    "split_documents",
-    "stream_split",
-]
+FORMATS: Mapping[FileFormat, Format] = {
+    "tags": text.TAGS,
+    "tsv": tsv.FORMAT,
+    "jsonl": jsonl.FORMAT,
+    "sgm": sgm.FORMAT,
+    "dialogue": dialogue.FORMAT,
+    # Any name is plain text if no other format claims it.
+    "text": text.TEXT,
+}
+"""Every file format; the first one whose names match a file is that of the file."""
 
 
-@dataclass(frozen=True)
-class Span:
-    """Lines `start` to `stop` (0-based, exclusive) of a file that form one document."""
+def detect_format(name: str) -> FileFormat:
+    """Return the format that a file name stands for."""
+    return next(key for key, known in FORMATS.items() if known.matches(name))
 
-    start: int
-    stop: int
+
+def file_format(data: DataConfig, split: Split) -> FileFormat:
+    """Return the format of the files of a split, by their name if `data.format` is `auto`.
+
+    Raises:
+        ConfigError: the name does not fit the format.
+    """
+    pattern: str = getattr(data, split)
+    key = detect_format(pattern) if data.format == "auto" else data.format
+    has_sides = "{language}" in pattern or "{side}" in pattern
+    files = FORMATS[key].files
+    rule = f"a file name that contains `{{language}}` (format {key} has one file per side)"
+    require(has_sides or files != "two", f"data.{split}", rule, pattern)
+    rule = f"a file name without `{{language}}` (format {key} has both sides in one file)"
+    require(not has_sides or files != "one", f"data.{split}", rule, pattern)
+    return key
+
+
+def split_files(data: DataConfig, split: Split) -> CorpusFiles:
+    """Return the files of a split and how to read them."""
+    source, target = data.paths(split)
+    return CorpusFiles(
+        source,
+        target,
+        languages=(data.source_language, data.target_language),
+        boundaries=data.boundaries,
+        reference=data.reference,
+    )
 
 
 def iterate_documents(
@@ -54,16 +75,7 @@ def iterate_documents(
     Raises:
         DataError: nothing can be read, or nothing after some point can be trusted.
     """
-    source, target = data.paths(split)
-    yield from _read_files(
-        source,
-        target,
-        file_format=data.file_format(split),
-        languages=(data.source_language, data.target_language),
-        boundaries=data.boundaries,
-        reference=data.reference,
-        findings=findings,
-    )
+    yield from _read(file_format(data, split), split_files(data, split), findings)
 
 
 def read_split(data: DataConfig, split: Split) -> list[ParallelDocument]:
@@ -76,6 +88,7 @@ def stream_split(data: DataConfig, split: Split) -> Iterator[ParallelDocument]:
     findings = Findings()
     yield from iterate_documents(data, split, findings)
     findings.refuse_errors()
+    findings.warn_of_repairs()
 
 
 def read_documents(
@@ -92,125 +105,101 @@ def read_documents(
     Args:
         source: file of the source side, or of both sides where one file holds them.
         target: file of the target side. Without one, plain text gives documents of one language.
-        boundaries: what parts the documents of plain text.
-        format: form of the files; `auto` goes by the name of `source`.
+        boundaries: what separates documents in plain text.
+        format: format of the files; `auto` goes by the name of `source`.
         languages: codes that may name columns and fields, source first.
         reference: translator to take where a file has several references.
     """
     source = Path(source)
-    file_format = format_of(source.name) if format == "auto" else format
-    if target is None and file_format in {"text", "tags"}:
-        lines = read_lines(source)
-        return documents_of(source, lines, _checked_spans(source, lines, boundaries))
-    return _read_strictly(
-        source,
-        source if target is None else Path(target),
-        file_format=file_format,
-        languages=languages,
-        boundaries=boundaries,
-        reference=reference,
-    )
+    key = detect_format(source.name) if format == "auto" else format
+    if target is None and FORMATS[key].files == "two":
+        return text.read_one_side(source, boundaries)
+    other = source if target is None else Path(target)
+    return _read_strictly(key, CorpusFiles(source, other, languages, boundaries, reference))
 
 
 def read_parallel(
     source: Path, target: Path, *, boundaries: Boundaries = "blank_line"
 ) -> list[ParallelDocument]:
     """Read two aligned text files; refuse them with all their problems."""
-    return _read_strictly(
-        source,
-        target,
-        file_format="text",
-        languages=("", ""),
-        boundaries=boundaries,
-        reference=None,
-    )
+    return _read_strictly("text", CorpusFiles(source, target, boundaries=boundaries))
 
 
-def split_documents(lines: list[str], boundaries: Boundaries) -> list[Span]:
-    """Find the documents of a file; an empty document gives an empty span.
+def file_pieces(key: FileFormat, files: CorpusFiles) -> Callable[[], Iterator[Piece]]:
+    """Return a function that gives the pieces of a file to translate, the same ones each time.
 
-    With `marker`, lines before the first `<d>` form a document of their own.
+    The first line that cannot be read is refused; repairs are logged once, at the end of the file.
     """
-    if boundaries == "none":
-        return [Span(0, len(lines))]
-    separator = "" if boundaries == "blank_line" else DOCUMENT_MARKER
-    cuts = [number for number, line in enumerate(lines) if line.strip() == separator]
-    starts = [0, *(cut + 1 for cut in cuts)]
-    spans = [Span(start, stop) for start, stop in zip(starts, [*cuts, len(lines)], strict=True)]
-    if boundaries == "marker" and spans[0].start == spans[0].stop:
-        spans = spans[1:]
-    if boundaries == "blank_line" and spans[-1].start == spans[-1].stop:
-        spans = spans[:-1]
-    return spans
-
-
-def documents_of(path: Path, lines: list[str], spans: list[Span]) -> list[Document]:
-    """Return the documents of a file, named after the file and their number in it."""
-    return [
-        Document(f"{path.name}:{number}", tuple(lines[span.start : span.stop]))
-        for number, span in enumerate(spans, start=1)
-    ]
-
-
-def _read_strictly(
-    source: Path,
-    target: Path,
-    *,
-    file_format: FileFormat,
-    languages: tuple[str, str],
-    boundaries: Boundaries,
-    reference: str | None,
-) -> list[ParallelDocument]:
-    findings = Findings()
-    documents = list(
-        _read_files(
-            source,
-            target,
-            file_format=file_format,
-            languages=languages,
-            boundaries=boundaries,
-            reference=reference,
-            findings=findings,
+    pieces = FORMATS[key].pieces
+    if pieces is None:
+        known = ", ".join(f"`{name}`" for name, one in FORMATS.items() if one.pieces is not None)
+        raise DataError(
+            f"{files.source} has the format `{key}`, in which no translation can be written. Give "
+            f"one of the formats {known}, or translate it as the test split of a run."
         )
+    warned = False
+
+    def iterate() -> Iterator[Piece]:
+        nonlocal warned
+        findings = Findings(refuse=True)
+        yield from pieces(files, findings)
+        if not warned:
+            findings.warn_of_repairs()
+            warned = True
+
+    return iterate
+
+
+def write_split(data: DataConfig, split: Split, documents: Iterable[ParallelDocument]) -> None:
+    """Write the documents of a split in the format of the configuration.
+
+    They read back as the same documents, equal documents give equal bytes, and memory does not
+    grow with their number.
+    """
+    key = file_format(data, split)
+    write = FORMATS[key].write
+    if write is None:
+        raise ValueError(f"the format {key} is only read")
+    files = split_files(data, split)
+    files.source.parent.mkdir(parents=True, exist_ok=True)
+    write(files, documents)
+
+
+def describe_written(data: DataConfig, folder: Path, *, several: bool = False) -> DataConfig:
+    """Return how a corpus is described when it is written into another folder.
+
+    Names, format and boundaries stay if they can. A format that is only read, and text without
+    boundaries where there are several documents, become text with `<d>` lines.
+
+    Args:
+        data: the corpus as it is.
+        folder: where it is to be written.
+        several: whether there will be more than one document.
+    """
+    key = file_format(data, "train")
+    is_one_document = key == "text" and data.boundaries == "none"
+    if FORMATS[key].write is not None and not (is_one_document and several):
+        return replace(data, folder=folder, prepared=None)
+    return replace(
+        data,
+        folder=folder,
+        prepared=None,
+        format="text",
+        boundaries="marker",
+        train="train.{language}",
+        dev="dev.{language}",
+        test="test.{language}",
     )
-    findings.refuse_errors()
-    return documents
 
 
-def _read_files(
-    source: Path,
-    target: Path,
-    *,
-    file_format: FileFormat,
-    languages: tuple[str, str],
-    boundaries: Boundaries,
-    reference: str | None,
-    findings: Findings,
-) -> Iterator[ParallelDocument]:
-    match file_format:
-        case "text":
-            yield from read_text(source, target, boundaries, findings)
-        case "tags":
-            yield from read_tags(source, target, findings)
-        case "sgm":
-            yield from read_sgm(source, target, reference, findings)
-        case "tsv":
-            yield from read_tsv(source, languages, findings)
-        case "jsonl":
-            yield from read_jsonl(source, languages, findings)
-        case "dialogue":
-            yield from read_dialogue(source, languages, findings)
+def _read(key: FileFormat, files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
+    yield from FORMATS[key].read(files, findings)
     findings.verify_tallies()
 
 
-def _checked_spans(path: Path, lines: list[str], boundaries: Boundaries) -> list[Span]:
-    if not any(line.strip() for line in lines):
-        raise DataError(f"{path} holds no sentence. Give a file with at least one document.")
-    spans = split_documents(lines, boundaries)
-    empty = [span.start for span in spans if span.start == span.stop]
-    if empty:
-        raise DataError(
-            f"{path}:{empty[0] + 1}: empty document ({len(empty)} in the file). "
-            "Part documents by exactly one separator line."
-        )
-    return spans
+def _read_strictly(key: FileFormat, files: CorpusFiles) -> list[ParallelDocument]:
+    findings = Findings()
+    documents = list(_read(key, files, findings))
+    findings.refuse_errors()
+    findings.warn_of_repairs()
+    return documents

@@ -1,10 +1,10 @@
-"""SGM and XML of WMT and IWSLT to marked documents of one side each.
+"""SGM and XML of WMT and IWSLT: two files with one side each, or one file with both.
 
 Such files are often not well-formed (bare `&`, upper-case tags, unquoted attributes, no header),
-so they are scanned for the tags that matter, in one pass of linear time. White space around a
-segment is no part of it, and line breaks inside become one space.
-
-SGM and XML of WMT and IWSLT: two files of one side each, or one file with both.
+and markup inside a segment is text. So they are scanned for the tags that matter, in one pass of
+linear time, instead of being parsed: XML parsers refuse them, and recovering ones change the text
+(see `docs/decisions.md`). White space around a segment is not part of it, and line breaks inside
+become one space.
 
 Documents are paired by their id and segments by theirs; what has no partner is left out and
 reported. Of several references one is taken. Files of this form are small and are read whole.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from iada.data.documents import ParallelDocument
 from iada.data.formats.assembly import DocumentSide, assemble
+from iada.data.formats.file_format import CorpusFiles, Format
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.data.formats.lines import BadLine, bad_line, decoded_lines, repair
 from iada.errors import DataError
@@ -37,7 +38,7 @@ _ENTITY = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6})|([A-Za-z][A-Za-
 _WHITE_SPACE = " \t\r\n"
 
 SECTIONS = ("src", "ref", "hyp")
-"""Tags that part a document into source, references and translations of systems."""
+"""Tags that divide a document into source, references and translations of systems."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def scan(file: Path, sections: Sequence[str], findings: Findings) -> Markup:
 
     Args:
         file: SGM or XML.
-        sections: tags that part documents; without any, a document holds its segments itself.
+        sections: tags that divide documents; without any, a document holds its segments itself.
         findings: gets lines outside of segments that cannot be decoded.
     """
     lines = list(decoded_lines(file, findings))
@@ -120,7 +121,7 @@ def scan(file: Path, sections: Sequence[str], findings: Findings) -> Markup:
 
 
 class _Scanner:
-    """Puts segments into the document and section in which they stand."""
+    """Puts segments into the document and section that contain them."""
 
     def __init__(
         self,
@@ -210,21 +211,14 @@ _Key = tuple[str, int]
 """Id of a document, and how many of the same id came before."""
 
 
-def read_sgm(
-    source: Path, target: Path, reference: str | None, findings: Findings
-) -> Iterator[ParallelDocument]:
-    """Yield the documents of two files, or of one file that is both source and target.
-
-    Args:
-        source: documents with segments, or with sections `<src>` and `<ref>`.
-        target: likewise.
-        reference: translator (`translator`, or `sysid` in SGM) whose reference to take; by default
-            the first of each document.
-        findings: gets what cannot be used.
+def read_sgm(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
+    """Yield the documents of two files with segments, or of one with sections `<src>` and `<ref>`.
 
     Raises:
-        DataError: a file has no segment of its side, or none by the translator.
+        DataError: a file has no segment of its side, or none by the translator
+            (`translator`, or `sysid` in SGM) that `files.reference` names.
     """
+    source, target = files.pair()
     if source == target:
         markup = scan(source, SECTIONS, findings)
         sources, targets = markup.section("src"), markup.section("ref")
@@ -238,7 +232,7 @@ def read_sgm(
         _drop_strays(markup, findings, source=0, target=1)
     _require_segments(source, sources, "src")
     _require_segments(target, targets, "ref")
-    chosen = _choose(target, targets, reference)
+    chosen = _choose(target, targets, files.reference)
     findings.source.read += _count(sources)
     findings.target.read += _count(targets)
     findings.target.boundaries += _count(targets) - _count(chosen)
@@ -296,7 +290,7 @@ def _keyed(
     for document in documents:
         keyed[document.identity, seen[document.identity]] = document
         if seen[document.identity]:
-            message = f"document {document.identity} comes back; it was read as another one."
+            message = f"document {document.identity} occurs again; it was read as another one."
             findings.report("repeated_id", file, document.line, message)
         seen[document.identity] += 1
     return keyed
@@ -359,3 +353,6 @@ def _side(
     texts = [segment.sentence(file, findings) for segment in segments]
     lines = [segment.line for segment in segments]
     return DocumentSide(file, f"{file.name}:{document.identity}", texts, lines)
+
+
+FORMAT = Format(names=("*.sgm", "*.xml"), files="either", read=read_sgm)

@@ -1,30 +1,95 @@
-"""Plain text: two aligned files, one sentence per line, boundaries as stated.
+"""Plain text: two aligned files, one sentence per line; and the training files of IWSLT.
 
-Documents are parted by a blank line, by a `<d>` line before each of them, or not at all. They
-are paired by their order. A document whose sides differ in length is left out; if even the number
-of documents differs, nothing after the divergence can be trusted and the files are refused.
+Documents of plain text are separated by a blank line, by a `<d>` line before each of them, or not
+at all, as the configuration states; nothing is guessed. They are paired by their order. A document
+whose sides differ in length is left out; if even the number of documents differs, nothing after the
+divergence can be trusted and the files are refused.
 
-Training files of IWSLT: `train.tags.en-de.en` and `train.tags.en-de.de`.
-
-Metadata lines such as `<url>` and `<talkid>` stand before the sentences of each talk, some also
-after them. A talk begins with the first sentence after metadata; every line that is no metadata is
-a sentence, without the white space around it.
+IWSLT's `train.tags.en-de.en` and `train.tags.en-de.de` have metadata lines such as `<url>` and
+`<talkid>` before the sentences of each talk, some also after them. A talk begins with the first
+sentence after metadata; every line that is not metadata is a sentence, without the white space
+around it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from iada.config.data import Boundaries
-from iada.data.documents import ParallelDocument
+from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.assembly import DocumentSide, assemble
+from iada.data.formats.file_format import CorpusFiles, Format, Piece, copy_lines
 from iada.data.formats.findings import Finding, Findings, Tally
-from iada.data.formats.lines import Line, bad_line, repaired_lines
+from iada.data.formats.lines import (
+    Line,
+    bad_line,
+    open_for_writing,
+    read_lines,
+    repaired_lines,
+    sentence_lines,
+)
 from iada.errors import DataError
 
 DOCUMENT_MARKER = "<d>"
+_SEPARATORS: dict[Boundaries, str | None] = {
+    "blank_line": "",
+    "marker": DOCUMENT_MARKER,
+    "none": None,
+}
+
+
+def is_separator(line: str, boundaries: Boundaries) -> bool:
+    """Tell whether a line is a document boundary and not a sentence."""
+    return line.strip() == _SEPARATORS[boundaries]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Lines `start` to `stop` (0-based, exclusive) of a file that form one document."""
+
+    start: int
+    stop: int
+
+
+def split_documents(lines: list[str], boundaries: Boundaries) -> list[Span]:
+    """Find the documents of a file; an empty document gives an empty span.
+
+    With `marker`, lines before the first `<d>` form a document of their own.
+    """
+    cuts = [number for number, line in enumerate(lines) if is_separator(line, boundaries)]
+    starts = [0, *(cut + 1 for cut in cuts)]
+    spans = [Span(start, stop) for start, stop in zip(starts, [*cuts, len(lines)], strict=True)]
+    if boundaries == "marker" and spans[0].start == spans[0].stop:
+        spans = spans[1:]
+    if boundaries == "blank_line" and spans[-1].start == spans[-1].stop:
+        spans = spans[:-1]
+    return spans
+
+
+def documents_of(path: Path, lines: list[str], spans: list[Span]) -> list[Document]:
+    """Return the documents of a file, named after the file and their number in it."""
+    return [
+        Document(f"{path.name}:{number}", tuple(lines[span.start : span.stop]))
+        for number, span in enumerate(spans, start=1)
+    ]
+
+
+def read_one_side(path: Path, boundaries: Boundaries) -> list[Document]:
+    """Read the documents of a file of one language."""
+    lines = read_lines(path)
+    if not any(line.strip() for line in lines):
+        raise DataError(f"{path} holds no sentence. Give a file with at least one document.")
+    spans = split_documents(lines, boundaries)
+    empty = [span.start for span in spans if span.start == span.stop]
+    if empty:
+        raise DataError(
+            f"{path}:{empty[0] + 1}: empty document ({len(empty)} in the file). "
+            "Separate documents by exactly one separator line."
+        )
+    return documents_of(path, lines, spans)
 
 
 @dataclass(frozen=True)
@@ -39,20 +104,106 @@ class TextDocument:
     """What the file calls the document; both sides must agree on it."""
 
 
-def read_text(
-    source: Path, target: Path, boundaries: Boundaries, findings: Findings
-) -> Iterator[ParallelDocument]:
+def read_text(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
     """Yield the documents of two aligned text files."""
-    return pair_documents(
+    source, target = files.pair()
+    return _pair_documents(
         source,
         target,
-        _documents(source, boundaries, findings, findings.source),
-        _documents(target, boundaries, findings, findings.target),
+        _documents(source, files.boundaries, findings, findings.source),
+        _documents(target, files.boundaries, findings, findings.target),
         findings,
     )
 
 
-def pair_documents(
+def write_text(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> None:
+    """Write documents into two aligned text files."""
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(open_for_writing(path)) for path in files.pair()]
+        for number, document in enumerate(documents):
+            for output, side in zip(outputs, (document.source, document.target), strict=True):
+                output.writelines(
+                    document_lines(side.sentences, files.boundaries, is_first=number == 0)
+                )
+
+
+def document_lines(
+    sentences: Sequence[str], boundaries: Boundaries, *, is_first: bool
+) -> Iterator[str]:
+    """Yield the lines of one side of a document, after the line that separates it from the last."""
+    if boundaries == "marker":
+        yield f"{DOCUMENT_MARKER}\n"
+    elif not is_first:
+        if boundaries == "none":
+            raise ValueError("several documents need boundaries")
+        yield "\n"
+    for sentence in sentences:
+        if is_separator(sentence, boundaries):
+            raise DataError(
+                f"A sentence is {sentence!r}, which would separate documents in the output "
+                f"(`data.boundaries: {boundaries}`). Remove it, or choose other boundaries."
+            )
+        yield f"{sentence}\n"
+
+
+def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
+    """Yield the documents and boundaries of a text file.
+
+    `files.target`, if given, has reference translations on the same lines.
+    """
+    path, target, boundaries = files.source, files.target, files.boundaries
+    number = 0
+    lines: list[str] = []
+    references: list[str] = []
+
+    def document() -> Piece:
+        reference = None
+        if target is not None:
+            reference = Document(f"{target.name}:{number}", tuple(references))
+        return Piece(list, Document(f"{path.name}:{number}", tuple(lines)), reference)
+
+    for place, (line, other) in enumerate(_side_by_side(path, target, findings), start=1):
+        is_boundary = is_separator(line, boundaries)
+        if other is not None and is_boundary != is_separator(other, boundaries):
+            raise DataError(
+                f"{path}:{place} and {target}:{place} differ: only one of them separates "
+                f"documents. {_ALIGNED}"
+            )
+        if not is_boundary:
+            lines.append(line)
+            references.append(other or "")
+            continue
+        if lines:
+            number += 1
+            yield document()
+        yield copy_lines([line])
+        lines, references = [], []
+    if lines:
+        number += 1
+        yield document()
+
+
+_ALIGNED = "References must have the lines of the source."
+
+
+def _side_by_side(
+    path: Path, target: Path | None, findings: Findings
+) -> Iterator[tuple[str, str | None]]:
+    lines = sentence_lines(path, findings)
+    if target is None:
+        yield from ((line, None) for line in lines)
+        return
+    others = sentence_lines(target, findings)
+    for number, line in enumerate(lines, start=1):
+        other = next(others, None)
+        if other is None:
+            raise DataError(f"{target} ends before line {number}, but {path} continues. {_ALIGNED}")
+        yield line, other
+    if next(others, None) is not None:
+        raise DataError(f"{target} has more lines than {path}. {_ALIGNED}")
+
+
+def _pair_documents(
     source: Path,
     target: Path,
     source_documents: Iterator[TextDocument],
@@ -108,10 +259,9 @@ def _documents(
     path: Path, boundaries: Boundaries, findings: Findings, tally: Tally
 ) -> Iterator[TextDocument]:
     """Yield the documents of one file; account for its lines and boundaries."""
-    separator = {"blank_line": "", "marker": DOCUMENT_MARKER, "none": None}[boundaries]
     documents = sentences = separators = 0
     first, lines, has_text = 1, list[Line](), False
-    for separators, first, lines, is_last in _groups(repaired_lines(path, findings), separator):
+    for separators, first, lines, is_last in _groups(repaired_lines(path, findings), boundaries):
         if not lines:
             # A marker needs nothing before it, and a blank line nothing after it.
             if boundaries == "none" or (separators == 0 if boundaries == "marker" else is_last):
@@ -130,20 +280,20 @@ def _documents(
     if not has_text:
         raise DataError(f"{path} holds no sentence. Give a file with at least one document.")
     if boundaries == "blank_line" and documents == 1 and sentences > 1:
-        raise DataError(_UNPARTED.format(path=path, lines=sentences, what="blank line"))
+        raise DataError(_UNSEPARATED.format(path=path, lines=sentences, what="blank line"))
     if boundaries == "marker" and separators == 0 and sentences > 1:
-        raise DataError(_UNPARTED.format(path=path, lines=sentences, what="`<d>` line"))
+        raise DataError(_UNSEPARATED.format(path=path, lines=sentences, what="`<d>` line"))
 
 
-_EMPTY = "empty document. Part documents by exactly one separator line on both sides."
-_UNPARTED = (
+_EMPTY = "empty document. Separate documents by exactly one separator line on both sides."
+_UNSEPARATED = (
     "{path} has {lines} lines but no {what} between them, so its document boundaries are unknown. "
-    "Part the documents, or set `data.boundaries: none` if it is one document."
+    "Separate the documents, or set `data.boundaries: none` if it is one document."
 )
 
 
 def _groups(
-    lines: Iterator[Line], separator: str | None
+    lines: Iterator[Line], boundaries: Boundaries
 ) -> Iterator[tuple[int, int, list[Line], bool]]:
     """Yield the lines between separators, empty groups included.
 
@@ -152,7 +302,7 @@ def _groups(
     """
     separators, first, group = 0, 1, list[Line]()
     for number, line in enumerate(lines, start=1):
-        if isinstance(line, str) and line.strip() == separator:
+        if isinstance(line, str) and is_separator(line, boundaries):
             yield separators, first, group, False
             separators, first, group = separators + 1, number + 1, []
         else:
@@ -169,13 +319,14 @@ _METADATA = re.compile(
 _TALK = re.compile(r"\s*<talkid>([^<]*)<", re.IGNORECASE)
 
 
-def read_tags(source: Path, target: Path, findings: Findings) -> Iterator[ParallelDocument]:
-    """Yield the talks of two aligned files, paired by their order.
+def read_tags(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
+    """Yield the talks of two aligned files of IWSLT, paired by their order.
 
     Raises:
         DataError: the talks differ in number or in their ids.
     """
-    return pair_documents(
+    source, target = files.pair()
+    return _pair_documents(
         source,
         target,
         _talks(source, findings, findings.source),
@@ -214,3 +365,7 @@ def _talks(path: Path, findings: Findings, tally: Tally) -> Iterator[TextDocumen
             f"{path} has no metadata line such as `<url>` or `<talkid>`, so its talks are "
             "unknown. Set `data.format: text` if it is plain text."
         )
+
+
+TEXT = Format(names=("*",), files="two", read=read_text, write=write_text, pieces=text_pieces)
+TAGS = Format(names=("train.tags.*",), files="two", read=read_tags)

@@ -1,8 +1,7 @@
-"""Checks over a whole corpus, made while its documents stream by.
+"""Checks over a whole corpus, made while its documents are streamed.
 
-What is odd about single sentence pairs is reported at once; copies of documents are known at the
-end. Of each document eight bytes stay in memory, and of each validation and test sentence a hash,
-so that a corpus of any size can be checked.
+Odd sentence pairs are reported at once, copies of documents at the end. Eight bytes per document
+and a hash per validation and test sentence stay in memory, so a corpus of any size can be checked.
 """
 
 from array import array
@@ -24,7 +23,7 @@ SHARED_LENGTH = 20
 
 
 class CorpusChecks:
-    """Watches the documents of all splits; validation and test must come before training."""
+    """Checks the documents of all splits; validation and test must come before training."""
 
     def __init__(self, findings: Findings, tags: Collection[str] = ()) -> None:
         """Begin with an empty corpus.

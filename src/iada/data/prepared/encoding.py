@@ -1,6 +1,6 @@
-"""Map a function over chunks in several processes, in order and with bounded memory.
+"""Segment documents in several processes: Moses tokenisation, and tokens for the store.
 
-Segment documents in several processes: Moses tokenisation, and tokens for the store.
+`Workers` maps a function over chunks in order and with bounded memory.
 """
 
 import multiprocessing
@@ -38,7 +38,7 @@ def usable_cores() -> int:
 
 
 class Workers:
-    """Processes that stay for the whole of a job; with one worker everything happens here."""
+    """Processes that live as long as a job; a single worker is this process itself."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -54,7 +54,7 @@ class Workers:
         _loaded.clear()
 
     def start(self) -> None:
-        """Let the processes begin to start, which takes a while, without waiting for them."""
+        """Start the processes, which takes a while, without waiting for them."""
         if self.count > 1 and self._pool is None:
             # Not forked: threads of the tokenizer may be running in this process.
             context = multiprocessing.get_context("spawn")
@@ -65,7 +65,7 @@ class Workers:
     def map(self, function: Callable[[Chunk], Result], chunks: Iterable[Chunk]) -> Iterator[Result]:
         """Yield `function(chunk)` for every chunk, in order.
 
-        At most two chunks per worker are under way, so a long stream is never held as a whole.
+        At most two chunks per worker are in flight, so a long stream is never held in memory.
 
         Args:
             function: a function of a module, or a partial of one; processes find it by name.
@@ -108,14 +108,14 @@ def _nothing() -> None:
 
 
 def begin_worker() -> None:
-    """Leave interrupts to the parent process, and end with it however it ends."""
-    # An interrupt goes to the whole process group; the parent alone answers it.
+    """Leave interrupts to the parent process, and exit when it does, however it ends."""
+    # An interrupt goes to the whole process group; only the parent handles it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent was killed; the queue that a worker waits on would never say so."""
+    """Exit when the parent was killed; the queue that a worker waits on would never tell."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -123,7 +123,7 @@ def _end_with_parent() -> None:
 
 
 _SENTENCES_PER_CHUNK = 2000
-"""Enough for a worker to be busy for some hundredths of a second, few enough to stay small."""
+"""Enough to keep a worker busy for some hundredths of a second, few enough to stay small."""
 
 
 @dataclass(frozen=True)

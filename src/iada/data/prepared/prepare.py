@@ -2,8 +2,8 @@
 
 Everything is made in a folder beside the output, `<output>.partial`, stage by stage; a stage
 appears there under its name only when it is complete. The last step gives the folder its own name.
-So a killed run leaves nothing that looks finished, and the next run goes on after the last
-complete stage, provided that settings and input files are the same.
+So a killed run leaves nothing that looks finished, and the next run resumes after the last complete
+stage, provided that settings and input files are the same.
 """
 
 import json
@@ -99,7 +99,7 @@ class Preparation:
 
 
 def prepare(preparation: Preparation) -> PreparedCorpus:
-    """Prepare a corpus, or go on with what an earlier run left; a finished one is kept."""
+    """Prepare a corpus, or resume what an earlier run left; a finished one is kept."""
     plan = preparation.plan()
     output, partial = preparation.output, preparation.partial
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
@@ -153,11 +153,11 @@ def _finished(preparation: Preparation, plan: dict[str, Any]) -> PreparedCorpus:
 
 
 def _refuse_known_errors(folder: Path) -> None:
-    """Refuse, in strict mode, a corpus that an earlier run found wanting and went on with."""
+    """Refuse, in strict mode, a corpus whose errors an earlier run only counted."""
     if errors := _read(folder / "checks" / "checks.json")["errors"]:
         raise DataError(
             f"The corpus of {folder} has {errors} errors, all named in "
-            f"{folder / 'checks' / 'findings.jsonl'}. Mend it, or prepare without `--strict`."
+            f"{folder / 'checks' / 'findings.jsonl'}. Correct it, or prepare without `--strict`."
         )
 
 
@@ -260,7 +260,7 @@ def _with_progress(documents: Iterable[ParallelDocument], title: str) -> Iterato
 
 @contextmanager
 def _stage(partial: Path, name: str) -> Iterator[Path]:
-    """Give a folder to write in; it gets the stage's name when the block ends well."""
+    """Yield a folder to write in; it gets the name of the stage if the block raises nothing."""
     unfinished = partial / f".{name}"
     if unfinished.exists():
         shutil.rmtree(unfinished)

@@ -1,11 +1,9 @@
-"""A prepared corpus: byte-pair encoding, token stores and the manifest that vouches for them.
+"""A prepared corpus: byte-pair encoding, token stores, and a manifest with their hashes.
 
-manifest.json      settings, counts, sha256 of every file; written last
+manifest.json      settings, counts, subsets, noise, sha256 of every file; written last
 tokenizer/         the byte-pair encoding
 checks/            findings.jsonl (every finding), their summary in checks.json and checks.txt
 train/ dev/ test/  token stores
-
-What the manifest says beside the settings: counts, subsets, noise, hashes of the files.
 """
 
 import hashlib
@@ -35,7 +33,7 @@ FORMAT = 1
 """Version of the layout; a folder of another version is refused."""
 
 _NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed")
-"""Keys of `data` that say where the corpus lies or what part of it to use, not what it is."""
+"""Keys of `data` that say where the corpus is or what part of it to use, not what it is."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +102,11 @@ class PreparedCorpus:
     def check_settings(
         self, data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
     ) -> None:
-        """Refuse to serve a run whose corpus or encoding is another one."""
+        """Refuse a run that was configured with another corpus or encoding."""
         given = store_settings(data, subwords, augment)
         # A setting that is newer than the folder had its default when the folder was made.
         saved = store_settings(DataConfig(), SubwordConfig()) | self.manifest["settings"]
-        # Both ways: the ciphers of an encoding are told only if it has any.
+        # Keys of both: the ciphers of an encoding are listed only if it has any.
         changed = [
             f"{key} is {saved.get(key)!r} in the prepared corpus and {given.get(key)!r} here"
             for key in dict.fromkeys((*given, *saved))

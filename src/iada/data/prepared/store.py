@@ -204,7 +204,7 @@ def id_type(vocabulary_size: int) -> str:
 
 
 class FileLines(Sequence[str]):
-    """Lines of a text file, read when the first of them is wanted."""
+    """Lines of a text file, read when the first of them is needed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

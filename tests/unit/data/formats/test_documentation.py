@@ -7,7 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from iada.data.formats.findings import WARNINGS, Kind
+from iada.config.data import FileFormat
+from iada.data.formats.findings import Kind, severity_of
 
 Read = Callable[..., Any]
 PAGE = (Path(__file__).parents[4] / "docs" / "data-formats.md").read_text(encoding="utf-8")
@@ -51,7 +52,12 @@ def test_the_sgm_that_is_shown_can_be_read(read: Read) -> None:
 
 
 def test_every_kind_of_finding_is_explained_with_its_severity() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (error|warning) \|", PAGE, flags=re.MULTILINE)
-    assert dict(rows) == {
-        kind: "warning" if kind in WARNINGS else "error" for kind in get_args(Kind)
-    }
+    rows = re.findall(r"^\| `(\w+)` \| (error|repair|warning) \|", PAGE, flags=re.MULTILINE)
+    assert dict(rows) == {kind: severity_of(kind) for kind in get_args(Kind)}
+
+
+def test_every_format_is_explained_with_its_names() -> None:
+    rows = re.findall(r"^\| \[`(\w+)`\]\((#[\w-]+)\) \|", PAGE, flags=re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(get_args(FileFormat))
+    headings = {f"#{title.lower().replace(' ', '-')}" for title in re.findall(r"### (.+)", PAGE)}
+    assert {anchor for _, anchor in rows} <= headings

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from iada.data.formats.findings import WARNINGS, Finding, Findings, Kind, Tally, problem
+from iada.data.formats.findings import REPAIRS, WARNINGS, Finding, Findings, Kind, Tally, problem
 from iada.errors import DataError
 
 FILE = Path("train.en")
@@ -33,19 +33,29 @@ def test_only_the_first_of_each_kind_stay_but_all_are_counted_and_logged() -> No
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
-def test_a_kind_is_an_error_unless_it_changes_nothing(kind: Kind) -> None:
+def test_a_kind_is_an_error_unless_nothing_is_lost(kind: Kind) -> None:
     findings = Findings()
     findings.add(problem(kind, FILE, 1, "m"))
-    assert (findings.errors, findings.warnings) == ((0, 1) if kind in WARNINGS else (1, 0))
+    counts = (findings.errors, findings.repairs, findings.warnings)
+    assert counts == (kind not in WARNINGS | REPAIRS, kind in REPAIRS, kind in WARNINGS)
 
 
-def test_a_kind_can_be_both_error_and_warning() -> None:
+def test_strict_findings_raise_the_first_error_and_count_the_rest() -> None:
+    findings = Findings(refuse=True)
+    findings.report("carriage_return", FILE, 1, "removed.")
+    findings.report("odd_separator", FILE, 2, "kept.")
+    with pytest.raises(DataError, match=r"^train\.en:3: contains a NUL character\.$"):
+        findings.report("nul", FILE, 3, "contains a NUL character.")
+    assert findings.counts == {"carriage_return": 1, "odd_separator": 1}
+
+
+def test_a_kind_can_be_both_repair_and_warning() -> None:
     findings = Findings()
     findings.add(Finding("byte_order_mark", "warning", FILE, 2, "kept"))
     findings.report("byte_order_mark", FILE, 1, "removed")
     assert findings.counts == {"byte_order_mark": 2}
     assert [f.message for f in findings.examples("byte_order_mark")] == ["removed", "kept"]
-    assert (findings.errors, findings.warnings) == (1, 1)
+    assert (findings.errors, findings.repairs, findings.warnings) == (0, 1, 1)
 
 
 def test_a_document_that_is_left_out_is_counted_once_for_all_its_problems() -> None:

@@ -67,8 +67,8 @@ def test_a_final_line_feed_ends_the_last_line(tmp_path: Path, content: bytes) ->
 @pytest.mark.parametrize(
     ("line", "repaired", "kind", "severity"),
     [
-        ("a\r", "a", "carriage_return", "error"),
-        ("a\rb\r\r", "a b ", "carriage_return", "error"),
+        ("a\r", "a", "carriage_return", "repair"),
+        ("a\rb\r\r", "a b ", "carriage_return", "repair"),
         ("a\0b\0", "ab", "nul", "error"),
         ("a\ufeffb", "a\ufeffb", "byte_order_mark", "warning"),
         *(
@@ -86,7 +86,7 @@ def test_odd_characters_are_repaired_or_kept_and_always_reported(
     assert found(findings) == [(kind, severity, 3)]
 
 
-def test_several_kinds_of_trouble_in_one_line_are_all_reported() -> None:
+def test_several_odd_characters_in_one_line_are_all_reported() -> None:
     findings = Findings()
     text = repair("a\u2028b\u2028c\vd\r", Path("f"), 7, findings)
     assert text == "a\u2028b\u2028c\vd"
@@ -99,7 +99,7 @@ def test_a_byte_order_mark_at_the_start_is_removed(tmp_path: Path) -> None:
     findings = Findings()
     assert list(repaired_lines(path, findings)) == ["one", "\ufefftwo"]
     assert found(findings) == [
-        ("byte_order_mark", "error", 1),
+        ("byte_order_mark", "repair", 1),
         ("byte_order_mark", "warning", 2),
     ]
 

@@ -3,27 +3,31 @@ r"""Files to documents: split at `\n` only, boundaries as stated, misalignment r
 import gzip
 import html
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iada.config.data import Boundaries, DataConfig, Split
+from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
+from iada.data.formats.assembly import DocumentSide, assemble
+from iada.data.formats.file_format import CorpusFiles, Format
 from iada.data.formats.findings import Findings, Tally
+from iada.data.formats.lines import read_lines
 from iada.data.formats.readers import (
-    Span,
-    documents_of,
+    FORMATS,
+    detect_format,
+    file_format,
     iterate_documents,
     read_documents,
-    read_lines,
     read_parallel,
     read_split,
-    split_documents,
 )
+from iada.data.formats.text import Span, documents_of, split_documents
 from iada.errors import ConfigError, DataError
 
 Pairs = list[list[tuple[str, str]]]
@@ -55,13 +59,21 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path) -> None:
         read_lines(path)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("a\nb\r\n", r"a:2: contains a carriage return"), ("a\0\n", r"a:1: contains a NUL character")],
-)
-def test_invisible_line_trouble_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        read_lines(write(tmp_path / "a", text))
+def test_nul_is_refused_where_it_is(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a:2: contains a NUL character"):
+        read_lines(write(tmp_path / "a", "a\nb\0\n"))
+
+
+def test_line_ends_and_marks_of_other_systems_are_repaired_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert read_lines(write(tmp_path / "a", "\ufeffa\r\nb\r\n")) == ["a", "b"]
+    assert [record.getMessage().split(":", 1)[1] for record in caplog.records] == [
+        "1: begins with a byte order mark, which was removed. Save it without one. "
+        "(byte_order_mark, 1)",
+        "1: contains a carriage return; it was removed at the end of the line and became a space "
+        "elsewhere. Lines end in a single line feed. (carriage_return, 2)",
+    ]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -85,7 +97,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         ("none", ["a", "", "<d>", "b"], [(0, 4)]),
     ],
 )
-def test_documents_are_parted_as_stated(
+def test_documents_are_separated_as_stated(
     boundaries: Boundaries, lines: list[str], spans: list[tuple[int, int]]
 ) -> None:
     assert split_documents(lines, boundaries) == [Span(*span) for span in spans]
@@ -139,7 +151,7 @@ def test_an_empty_sentence_survives_where_blank_lines_part_nothing(tmp_path: Pat
         ("a\nb\n\nc\n", "A\n\nB\nC\n", r"(?s)has 2 problems.*t\.en:1: .*\(count_mismatch, 2\)"),
         ("a\n\n\nb\n", "A\n\n\nB\n", r"(?s)has 2 problems.*t\.en:3: empty document.*, 2\)"),
         ("\na\n\n\n", "\nA\n\n\n", r"(?s)has 4 problems.*t\.en:1: empty document.*, 4\)"),
-        ("a\r\n\nb\n", "A\n\nB\n", r"t\.en:1: contains a carriage return"),
+        ("a\0\n\nb\n", "A\n\nB\n", r"t\.en:1: contains a NUL character"),
         ("", "", r"t\.en holds no sentence"),
         ("\n \n", "\n\n", r"t\.en holds no sentence"),
         ("a\nb\n", "A\nB\n", r"2 lines but no blank line.*`data\.boundaries: none`"),
@@ -163,14 +175,14 @@ def test_a_sentence_is_a_single_line() -> None:
 
 
 def test_all_problems_are_refused_at_once(tmp_path: Path) -> None:
-    write(tmp_path / "train.en", "a\r\n\nb\nc\n\n\nd\n")
+    write(tmp_path / "train.en", "a\0\n\nb\nc\n\n\nd\n")
     (tmp_path / "train.de").write_bytes(b"A\n\nB\n\nM\xfcll\n")
     with pytest.raises(DataError) as refused:
         read_split(DataConfig(folder=tmp_path), "train")
     head, *lines = str(refused.value).split("\n")
     assert head.startswith("The corpus has 4 problems.")
     assert [line.rsplit("(", 1)[1] for line in lines] == [
-        "carriage_return, 1)",
+        "nul, 1)",
         "count_mismatch, 1)",
         "empty_document, 1)",
         "bad_utf8, 1)",
@@ -213,7 +225,7 @@ def test_reading_is_lazy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_the_name_tells_the_format(pattern: str, expected: str) -> None:
-    assert DataConfig(train=pattern).file_format("train") == expected
+    assert file_format(DataConfig(train=pattern), "train") == expected
 
 
 def test_sides_can_be_named_as_wmt_does() -> None:
@@ -225,18 +237,48 @@ def test_sides_can_be_named_as_wmt_does() -> None:
 def test_a_reader_that_loses_count_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forgetful(source: Path, target: Path, boundaries: Boundaries, findings: Findings) -> object:
+    def forgetful(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
         findings.source.read += 1
         return iter(())
 
-    monkeypatch.setattr("iada.data.formats.readers.read_text", forgetful)
+    monkeypatch.setitem(FORMATS, "text", replace(FORMATS["text"], read=forgetful))  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match="the source side does not add up"):
         read_split(DataConfig(folder=tmp_path), "train")
 
 
+def test_every_format_of_the_configuration_is_in_the_table_and_the_reverse() -> None:
+    assert sorted(get_args(FileFormat)) == sorted(FORMATS)
+    assert detect_format("anything.txt") == "text"
+
+
+def test_a_format_of_ones_own_is_one_entry_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pairs such as `a = A`; each file is one document."""
+
+    def read_pairs(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
+        lines = read_lines(files.source)
+        sides = [[line.split(" = ")[side] for line in lines] for side in (0, 1)]
+        for tally in (findings.source, findings.target):
+            tally.read += len(lines)
+        name = files.source.name
+        source, target = (
+            DocumentSide(files.source, name, side, range(1, len(lines) + 1)) for side in sides
+        )
+        document = assemble(source, target, [], findings)
+        if document is not None:
+            yield document
+
+    own = Format(names=("*.pairs",), files="one", read=read_pairs)
+    monkeypatch.setattr("iada.data.formats.readers.FORMATS", {"pairs": own, **FORMATS})
+    write(tmp_path / "train.pairs", "a = A\nb = B\n")
+    (document,) = read_split(DataConfig(folder=tmp_path, train="train.pairs"), "train")
+    assert (document.source.sentences, document.target.sentences) == (("a", "b"), ("A", "B"))
+
+
 def test_a_stated_format_wins_over_the_name() -> None:
     data = DataConfig(format="tsv", train="a.txt", dev="b.json", test="c")
-    assert {data.file_format(split) for split in ("train", "dev", "test")} == {"tsv"}
+    assert {file_format(data, split) for split in ("train", "dev", "test")} == {"tsv"}
     assert data.paths("dev") == (Path("corpus/b.json"), Path("corpus/b.json"))
 
 
@@ -252,7 +294,7 @@ def test_a_stated_format_wins_over_the_name() -> None:
 )
 def test_a_name_that_does_not_fit_the_format_is_refused(pattern: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        DataConfig(train=pattern)
+        read_split(DataConfig(train=pattern), "train")
 
 
 def test_one_file_of_both_sides_needs_no_target(tmp_path: Path) -> None:

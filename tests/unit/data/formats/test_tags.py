@@ -1,4 +1,4 @@
-"""Training files of IWSLT: metadata parts talks and is never a sentence."""
+"""Training files of IWSLT: metadata separates talks and is never a sentence."""
 
 from collections.abc import Callable
 from typing import Any

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from iada.config.data import DataConfig
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.readers import read_split
-from iada.data.formats.writers import document_lines, parts_documents, rewritten, write_split
+from iada.data.formats.readers import describe_written, file_format, read_split, write_split
+from iada.data.formats.text import document_lines, is_separator
 from iada.errors import DataError
 
 SENTENCE = st.text(
@@ -51,13 +51,11 @@ def test_documents_survive(
     tmp_path: Path, data: DataConfig, pairs: list[list[tuple[str, str]]]
 ) -> None:
     data = replace(data, folder=tmp_path)
-    is_text = data.file_format("train") == "text"
-    # What parts documents is no sentence, and a file needs one.
+    is_text = file_format(data, "train") == "text"
+    # A separator is not a sentence, and a file needs one.
     pairs = [
         [
-            ("a", "b")
-            if is_text and any(parts_documents(s, data.boundaries) for s in pair)
-            else pair
+            ("a", "b") if is_text and any(is_separator(s, data.boundaries) for s in pair) else pair
             for pair in document
         ]
         for document in pairs
@@ -81,8 +79,8 @@ def test_a_document_without_sentences_on_one_side_survives(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("boundaries", "text"), [("blank_line", " "), ("marker", " <d>")])
-def test_a_sentence_that_would_part_documents_is_refused(boundaries: str, text: str) -> None:
-    with pytest.raises(DataError, match=rf"would part documents .*{boundaries}"):
+def test_a_sentence_that_would_separate_documents_is_refused(boundaries: str, text: str) -> None:
+    with pytest.raises(DataError, match=rf"would separate documents .*{boundaries}"):
         list(document_lines(["a", text], boundaries, is_first=True))  # type: ignore[arg-type]
 
 
@@ -105,7 +103,7 @@ def test_a_form_that_is_only_read_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sgm is only read"):
         write_split(data, "train", [])
     data = DataConfig(folder=tmp_path, train="train.tsv")
-    with pytest.raises(ValueError, match="holds a tab"):
+    with pytest.raises(ValueError, match="contains a tab"):
         write_split(data, "train", documents_of([[("a\tb", "c")]]))
 
 
@@ -113,7 +111,7 @@ def test_a_form_that_is_only_read_is_not_written(tmp_path: Path) -> None:
 def test_names_and_forms_that_can_be_written_stay(data: DataConfig, tmp_path: Path) -> None:
     data = replace(data, prepared=tmp_path / "prepared")
     expected = replace(data, folder=tmp_path, prepared=None)
-    assert rewritten(data, tmp_path, several=True) == expected
+    assert describe_written(data, tmp_path, several=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,15 +122,15 @@ def test_names_and_forms_that_can_be_written_stay(data: DataConfig, tmp_path: Pa
         DataConfig(train="train.json", format="dialogue", dev="dev.json", test="test.json"),
         DataConfig(boundaries="none"),
     ],
-    ids=["sgm", "tags", "dialogue", "unparted"],
+    ids=["sgm", "tags", "dialogue", "no_boundaries"],
 )
 def test_others_become_text_with_markers(data: DataConfig, tmp_path: Path) -> None:
-    written = rewritten(data, tmp_path, several=True)
+    written = describe_written(data, tmp_path, several=True)
     assert (written.format, written.boundaries) == ("text", "marker")
     assert written.paths("train") == (tmp_path / "train.en", tmp_path / "train.de")
-    assert written.file_format("dev") == "text"
+    assert file_format(written, "dev") == "text"
 
 
 def test_one_document_needs_no_boundaries(tmp_path: Path) -> None:
     data = DataConfig(boundaries="none")
-    assert rewritten(data, tmp_path) == replace(data, folder=tmp_path)
+    assert describe_written(data, tmp_path) == replace(data, folder=tmp_path)

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE
 from transformers import AutoTokenizer
 
-from iada.data.formats.readers import read_lines
+from iada.data.formats.lines import read_lines
 from iada.data.tokens.subwords import SPECIAL_TOKENS, Subwords, train_subwords
 from iada.errors import ConfigError, ModelError
 

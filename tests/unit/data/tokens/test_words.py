@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iada.data.formats.readers import read_lines
+from iada.data.formats.lines import read_lines
 from iada.data.tokens import words
 from iada.data.tokens.pretokenize import Moses
 from iada.data.tokens.subwords import Subwords, train_subwords

@@ -13,7 +13,7 @@ import torch
 
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.formats.readers import read_lines
+from iada.data.formats.lines import read_lines
 from iada.decoding import export
 from iada.decoding.engines.ctranslate2 import (
     EXPORT_FILE,

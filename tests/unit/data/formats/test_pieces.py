@@ -1,4 +1,4 @@
-"""TSV and JSON lines: the target is filled and everything else stays as it was."""
+"""TSV and JSON lines to translate: the target is filled and everything else stays as it was."""
 
 import json
 from collections.abc import Iterator
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from iada.decoding.pieces import Piece, jsonl_pieces, tsv_pieces
+from iada.data.formats.file_format import CorpusFiles, Piece
+from iada.data.formats.readers import detect_format, file_pieces
 from iada.errors import DataError
-
-LANGUAGES = ("en", "de")
 
 
 def shouted(pieces: Iterator[Piece]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The lines of the output in upper case, and the documents."""
+    """Return the lines of the output in upper case, and the documents."""
     lines: list[str] = []
     documents = []
     for piece in pieces:
@@ -24,17 +23,21 @@ def shouted(pieces: Iterator[Piece]) -> tuple[list[str], list[tuple[str, ...]]]:
     return lines, documents
 
 
+def pieces(path: Path) -> Iterator[Piece]:
+    return file_pieces(detect_format(path.name), CorpusFiles(path))()
+
+
 def tsv(tmp_path: Path, *rows: str) -> Iterator[Piece]:
     path = tmp_path / "in.tsv"
     path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
-    return tsv_pieces(path, LANGUAGES)
+    return pieces(path)
 
 
 def jsonl(tmp_path: Path, *rows: object) -> Iterator[Piece]:
     path = tmp_path / "in.jsonl"
     lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return jsonl_pieces(path, LANGUAGES)
+    return pieces(path)
 
 
 def test_the_target_column_is_filled(tmp_path: Path) -> None:
@@ -49,7 +52,7 @@ def test_a_missing_target_column_is_added(tmp_path: Path) -> None:
     assert lines == ["en\tdocument\tde", "a\tx\tA", "b\tx\tB"]
 
 
-def test_empty_lines_part_no_documents(tmp_path: Path) -> None:
+def test_empty_lines_do_not_separate_documents(tmp_path: Path) -> None:
     rows = ["document\tsource", "", "1\ta", "", "", "1\tb", "", "2\tc", ""]
     lines, documents = shouted(tsv(tmp_path, *rows))
     assert documents == [("a", "b"), ("c",)]
@@ -75,9 +78,9 @@ def test_targets_that_are_there_are_references(tmp_path: Path) -> None:
     [
         (["source\ttarget", "a\tb"], r"in\.tsv:1: the first line must name the columns"),
         (["document\tsource\tsource", "1\ta\tb"], r"in\.tsv:1: .*each once"),
-        (["document\tsource", "1\ta", "1"], r"in\.tsv:3: has 1 cells, but the header has 2"),
-        (["document\tsource", " \ta"], r"in\.tsv:2: .*each row must tell its document"),
-        (["document\tsource", "1\ta\r"], r"in\.tsv:2: contains a carriage return"),
+        (["document\tsource", "1\ta", "1"], r"in\.tsv:3: has 1 cells but the header has 2"),
+        (["document\tsource", " \ta"], r"in\.tsv:2: .*has no document id"),
+        (["document\tsource", "1\ta\0"], r"in\.tsv:2: contains a NUL character"),
     ],
 )
 def test_a_bad_table_is_refused_with_its_line(
@@ -134,10 +137,10 @@ def test_references_must_be_complete_to_count(tmp_path: Path) -> None:
         ("{", r"in\.jsonl:2: not valid JSON"),
         ("[]", r"in\.jsonl:2: not a JSON object"),
         ({"source": "a"}, r"in\.jsonl:2: has no field `document`"),
-        ({"document": 1, "source": 3}, r"in\.jsonl:2: a sentence is missing, is no text"),
-        ({"document": 1}, r"in\.jsonl:2: a sentence is missing"),
+        ({"document": 1, "source": 3}, r"in\.jsonl:2: a sentence is not text"),
+        ({"document": 1}, r"in\.jsonl:2: lacks a side"),
         ({"source": ["a\nb"]}, r"in\.jsonl:2: .*line break"),
-        ('{"source": ["\\ud800"]}', r"in\.jsonl:2: .*half a character"),
+        ('{"source": ["\\ud800"]}', r"in\.jsonl:2: .*lone surrogate"),
     ],
 )
 def test_a_bad_record_is_refused_with_its_line(tmp_path: Path, row: object, message: str) -> None:
