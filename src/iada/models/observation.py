@@ -118,6 +118,7 @@ class Observer:
                 decoder_input_ids=target,
                 use_cache=False,
                 return_dict=True,
+                **window_inputs(self.model, batch),
             )
             states = tuple(state for state in self._states if state is not None)
             assert self._hidden is not None
@@ -182,6 +183,12 @@ class Observer:
                 self._handles.append(module.register_forward_pre_hook(keep_input))
             elif state_point == "feed_forward" and isinstance(module, nn.Linear):
                 self._handles.append(module.register_forward_hook(keep_output))
+
+
+def window_inputs(model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+    """Return the further entries of a batch that a model's forward takes."""
+    names: tuple[str, ...] = getattr(model, "window_inputs", ())
+    return {name: value for name, value in batch.items() if name in names}  # type: ignore[misc]
 
 
 def loss_positions(labels: Tensor) -> Tensor:
