@@ -49,7 +49,8 @@ def test_the_masks_of_an_encoder() -> None:
     assert keys(found.visible("encoder", back(1)), 5) == [3]
     assert keys(found.visible("encoder", back(2)), 5) == [0, 1]
     assert keys(found.visible("encoder", back(1)), 0) == []
-    assert keys(found.mask("encoder", recent(1)), 0) == [3, 4, 5, 6]
+    assert keys(found.mask("encoder", recent(1)), 3) == [3, 4, 5, 6]
+    assert keys(found.mask("encoder", recent(1)), 0) == [0, 1, 2]
 
 
 def test_the_masks_of_a_decoder_are_causal() -> None:
@@ -72,9 +73,9 @@ def test_following_sentences_are_not_current() -> None:
     assert keys(found.mask("cross", CURRENT), 0) == [3, 4]
 
 
-def test_a_query_with_nothing_to_see_sees_everything() -> None:
+def test_a_query_with_nothing_to_see_sees_everything_but_padding() -> None:
     # The second target sentence has no source.
-    assert keys(layout(first=2).mask("cross", OWN), 3) == list(range(8))
+    assert keys(layout(first=2).mask("cross", OWN), 3) == list(range(7))
 
 
 def test_a_decoding_step_is_the_last_row_of_the_whole() -> None:

@@ -11,6 +11,7 @@ from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch
 from iada.models.build import build_model
+from iada.models.document import read_layout
 from iada.models.observation import Observer
 
 
@@ -185,3 +186,84 @@ class TestHan:
         expected = lab.logits(model, lab.collate(narrow, [3]))[0, -length:]
         # Sentence 3 reads sentences 1 and 2 in both, encoded alone.
         torch.testing.assert_close(wide[0, start : start + length], expected, rtol=0, atol=1e-11)
+
+
+class TestDocFlat:
+    """DocFlat."""
+
+    def test_without_far_context_gate_and_norm_it_is_doc2doc(
+        self, lab: Any, special: SpecialIds
+    ) -> None:
+        system = lab.system("docflat", {"far_context": 0})
+        model = system.build(special)
+        stock = load_sentence_model(model, special)
+        for stack in (model.model.encoder, model.model.decoder):
+            set_gate(stack.flat.gate, -1000.0)
+            stack.flat.norm = torch.nn.Identity()
+        batch = lab.collate(system.windows(special, lab.documents), [2])
+        expected = lab.logits(stock, batch)
+        torch.testing.assert_close(lab.logits(model, batch), expected, rtol=0, atol=1e-11)
+
+    def test_with_a_shut_gate_far_sentences_are_not_read(
+        self, lab: Any, special: SpecialIds
+    ) -> None:
+        near, wide = (lab.system("docflat", {"far_context": far}, context=1) for far in (0, 3))
+        models = [near.build(special), wide.build(special)]
+        for model in models:
+            load_sentence_model(model, special)
+            for stack in (model.model.encoder, model.model.decoder):
+                set_gate(stack.flat.gate, -1000.0)
+        batches = [
+            lab.collate(system.windows(special, lab.documents), [4]) for system in (near, wide)
+        ]
+        # In a wide window the near part opens with a separator.
+        batches[0]["decoder_input_ids"][0, 0] = special.sep
+        one, two = (
+            lab.logits(model, batch)[0] for model, batch in zip(models, batches, strict=True)
+        )
+        assert len(two) > len(one)
+        length = len(lab.documents[0][4][1]) + 1
+        torch.testing.assert_close(two[-length:], one[-length:], rtol=0, atol=1e-11)
+
+    @pytest.mark.parametrize("gate", ["soft", "hard"])
+    def test_one_wide_window_is_a_flattened_batch(
+        self, lab: Any, special: SpecialIds, gate: str
+    ) -> None:
+        """Every sentence of a batch attends to the embeddings of the batch up to itself."""
+        system = lab.system("docflat", {"far_context": 3, "gate": gate}, context=1)
+        model = system.build(special).float()
+        windows = system.windows(special, lab.documents)
+        encoder = model.get_encoder()
+        sources = [[*source, special.sep] for source, _ in lab.documents[0]]
+        for number in range(5):
+            batch = lab.collate(windows, [number])
+            layout = read_layout(model.config, batch["input_ids"], None, None)
+            embeddings = encoder.embed_tokens(batch["input_ids"]) * encoder.embed_scale
+            found = encoder.flat(embeddings, layout.source, layout)
+            expected = flat_batch(encoder, sources[: number + 1], special)
+            length = len(sources[number])
+            torch.testing.assert_close(found[0, -length:], expected, rtol=0, atol=1e-6)
+
+
+def flat_batch(encoder: Any, sentences: list[list[int]], special: SpecialIds) -> Tensor:
+    """Compute flat-batch attention, gate and norm of the last sentence as its equations say."""
+    rows = [list(sentence) for sentence in sentences]
+    rows[-1][-1] = special.eos
+    embedded = [encoder.embed_tokens(torch.tensor(row)) * encoder.embed_scale for row in rows]
+    flat, last = encoder.flat, len(rows) - 1
+    marked = [h + flat.distances.weight[last - s] for s, h in enumerate(embedded)]
+    attention = flat.attention
+    query = attention.q_proj(marked[-1])
+    keys, values = (project(torch.cat(marked)) for project in (attention.k_proj, attention.v_proj))
+    heads, size = attention.num_heads, attention.head_dim
+    found = []
+    for head in range(heads):
+        part = slice(head * size, (head + 1) * size)
+        scores = query[:, part] @ keys[:, part].T / size**0.5
+        found.append(scores.softmax(dim=-1) @ values[:, part])
+    attended = attention.out_proj(torch.cat(found, dim=-1))
+    share = torch.sigmoid(flat.gate(attended))
+    if flat.is_hard:
+        share = (share > 0.5).float()
+    mixed: Tensor = flat.norm((1 - share) * embedded[-1] + share * attended)
+    return mixed
