@@ -71,7 +71,7 @@ class DocumentTranslator:
     def load(
         cls, path: Path | str, engine: EngineName = "auto", decode: DecodeConfig | None = None
     ) -> "DocumentTranslator":
-        """Load the finished model of a run folder.
+        """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
         Args:
             path: the run folder.
@@ -86,8 +86,8 @@ class DocumentTranslator:
         decode = decode or config.decode
         if engine != "auto":
             decode = replace(decode, engine=engine)
-        trained = folder.trained_model()
-        subwords = Subwords.load(trained)
+        trained = folder.best_model()
+        subwords = Subwords.load(folder.encoding())
         return cls(
             load_model(trained),
             subwords,

@@ -204,7 +204,9 @@ def report_summary(material: Material) -> str:
 
 def run_with_importance(material: Material) -> Path | None:
     """Return the first run that measures importance and still has its model."""
-    measures = ("gnorm", "tnorm")
+    from iada.method.importance import MEASURES
+
+    measures = [name for name, measure in MEASURES.items() if measure.is_measured]
     folders = [
         item.folder / run
         for item in material.experiments

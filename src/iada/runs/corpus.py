@@ -9,7 +9,7 @@ from iada.config.run import RunConfig
 from iada.data.documents import ParallelDocument
 from iada.data.formats import readers
 from iada.data.prepared.encoding import Workers, pretokenized
-from iada.data.prepared.prepared_corpus import PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
@@ -19,6 +19,7 @@ from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
+from iada.storage import sha256
 
 
 def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
