@@ -79,7 +79,8 @@ def run(command: TranslateCommand) -> Path:
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:
-            files = CorpusFiles(path, None, languages, boundaries)
+            limit = data.max_line_bytes
+            files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
             pieces = file_pieces(detect_format(path.name), files)
         lines, documents = count_lines(pieces)
         print(f"{path}: {lines} lines, {documents} documents -> {output}")
@@ -95,6 +96,7 @@ def run(command: TranslateCommand) -> Path:
             boundaries=boundaries,
             languages=languages,
             references=command.references,
+            max_line_bytes=data.max_line_bytes,
         )
     print(output)
     return output

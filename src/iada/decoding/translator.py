@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -19,7 +19,7 @@ from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import check_window_length, pretrained_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
-from iada.decoding.engines import choose_engine
+from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
 from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.wavefront import (
@@ -81,7 +81,7 @@ class DocumentTranslator:
             engine: search engine; `auto` leaves it to `decode`.
             decode: search settings; by default the run's own.
         """
-        names = get_args(EngineName)
+        names = ("auto", *ENGINES)
         if engine not in names:
             raise ModelError(f"There is no engine `{engine}`. Choose one of {', '.join(names)}.")
         folder = RunFolder(Path(path))
