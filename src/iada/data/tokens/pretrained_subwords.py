@@ -328,7 +328,8 @@ def read_model_config(name: str) -> Any:
 def _unreadable(what: str, error: Exception) -> IadaError:
     reason = " ".join(str(error).split())
     advice = "Give a folder with a checkpoint, or a name that the hub knows and can be reached."
-    if isinstance(error, ImportError) or "protobuf" in reason or "sentencepiece" in reason.lower():
+    libraries = ("protobuf", "sentencepiece", "tiktoken")
+    if isinstance(error, ImportError) or any(name in reason.lower() for name in libraries):
         advice = "Install what it needs with `pip install 'iada[pretrained]'`."
     return ModelError(f"`model.pretrained`: {what} cannot be loaded. {advice} ({reason[:300]})")
 
