@@ -31,8 +31,8 @@ from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
-from iada.method.importance import MeasuredStream, measure_windows
-from iada.method.perturbation import Drop, perturb
+from iada.method.importance import MeasuredGroup, measure_windows
+from iada.method.perturbation import Drop, Vocabulary, perturb, word_start_table
 from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator
 from iada.storage import write_json
@@ -131,7 +131,15 @@ def perturbed_shares(
         store, translator.subwords, [document.source for document in documents], tagger
     )
     windows = Windows(store, replace(config.windows, noisy_context=0), frame=translator.frame)
-    batches = measure_windows(translator.model, windows, augment, max_tokens=max_tokens, seed=seed)
+    word_starts = word_start_table(augment, Vocabulary.of_tokenizer(translator.subwords))
+    batches = measure_windows(
+        translator.model,
+        windows,
+        augment,
+        max_tokens=max_tokens,
+        seed=seed,
+        word_starts=word_starts,
+    )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
     offsets = np.asarray(store.source.offsets)
     for number, batch in enumerate(batches):
@@ -141,7 +149,7 @@ def perturbed_shares(
         begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
         rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
         generator = seeded_generator(seed, "parts_of_speech", number)
-        counts += _count(batch.source, rows, draws, generator)
+        counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
     return PosShares(
         augment.measure, augment.alpha, tagger.name, draws, unaligned, context, current
@@ -204,14 +212,14 @@ def token_tags(
 
 
 def _count(
-    stream: MeasuredStream,
+    source: MeasuredGroup,
     tags: Sequence[npt.NDArray[np.int64]],
     draws: int,
     generator: torch.Generator,
 ) -> Counts:
     """(roles, kinds, tags): tokens, expected and sampled numbers of a batch."""
-    ids, probability = stream.ids.cpu(), stream.probability.double().cpu()
-    roles = stream.roles.cpu().numpy()
+    ids, probability = source.ids.cpu(), source.probability.double().cpu()
+    roles = source.roles.cpu().numpy()
     drawn = torch.zeros(ids.shape, dtype=torch.float64)
     for _ in range(draws):
         drawn += perturb(ids, probability, Drop(0), generator=generator)[1]

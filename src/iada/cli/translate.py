@@ -72,7 +72,7 @@ def run(command: TranslateCommand) -> Path:
     name = path.name.removesuffix(".gz") if command.input else translations_name(data)
     output = command.output or (STREAM if path == STREAM else folder.translations / name)
     if command.dry_run:
-        folder.trained_model()
+        folder.best_model()
         print(_plan(command, data, path, output))
         return output
     if not command.overwrite:
@@ -92,6 +92,7 @@ def run(command: TranslateCommand) -> Path:
                 boundaries=command.boundaries or data.boundaries,
                 languages=(data.source_language, data.target_language),
                 references=command.references,
+                max_line_bytes=data.max_line_bytes,
             )
     if processes.is_main and output != STREAM:
         print(output)
@@ -121,7 +122,8 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
         pieces = split_pieces(data, "test", with_references=False)
     else:
         languages = data.source_language, data.target_language
-        files = CorpusFiles(path, None, languages, command.boundaries or data.boundaries)
+        boundaries, limit = command.boundaries or data.boundaries, data.max_line_bytes
+        files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
         pieces = file_pieces(detect_format(path.name), files)
     lines, documents = count_lines(pieces)
     return f"{path}: {lines} lines, {documents} documents -> {output}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from iada.config.base import to_mapping
-from iada.config.data import Boundaries, DataConfig, FileFormat, Split
+from iada.config.data import MAX_LINE_BYTES, Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document
 from iada.data.formats.file_format import CorpusFiles, Piece, copy_lines
 from iada.data.formats.readers import (
@@ -27,14 +27,13 @@ from iada.data.formats.readers import (
     split_files,
     stream_split,
 )
-from iada.data.prepared.prepared_corpus import sha256
 from iada.decoding.engines.interface import model_fingerprint
 from iada.decoding.journal import create_file, open_journal
 from iada.decoding.shards import read_shards, shard_file, write_shard
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError
-from iada.storage import write_json
+from iada.storage import sha256, write_json
 
 Pieces = Callable[[], Iterator[Piece]]
 
@@ -48,6 +47,7 @@ def translate_file(
     form: FileFormat | None = None,
     languages: tuple[str, str] = ("en", "de"),
     references: Path | None = None,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> dict[str, object]:
     """Translate every document of a file; lines that separate documents are kept as they are.
 
@@ -59,11 +59,12 @@ def translate_file(
         form: format of the file; by default that of its name.
         languages: codes that may name columns and fields, source first.
         references: for text, a file of reference translations with the same lines.
+        max_line_bytes: longest line that is read.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
     """
-    files = CorpusFiles(source, references, languages, boundaries)
+    files = CorpusFiles(source, references, languages, boundaries, max_line_bytes=max_line_bytes)
     pieces = file_pieces(form or detect_format(source.name), files)
     inputs = [source] if references is None else [source, references]
     return translate_pieces(translator, inputs, pieces, output)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TextIO
 
 from iada.decoding.engines.interface import Engine, Hypothesis, Request
 from iada.errors import RunError
-from iada.storage import locked
+from iada.storage import lock_file
 
 logger = logging.getLogger(__name__)
 
@@ -113,21 +113,18 @@ def open_journal(
     Raises:
         RunError: another process holds the journal, or its name is a link or no file.
     """
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EISDIR):
-            raise
-        raise RunError(_refusal(path)) from None
-    with os.fdopen(handle, "r+b") as file:
-        status = os.fstat(handle)
-        # A file with a second name may be one that must not change.
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
-            raise RunError(_refusal(path))
-        with locked(path, "writing"):
-            # Its last owner may have removed it since it was opened.
-            if not path.exists() or not os.path.samestat(status, path.stat()):
-                raise RunError(f"Another process has just removed {path}. Start again.")
+    with lock_file(path.with_name(f"{path.name}.lock"), f"writing {path}"):
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EISDIR):
+                raise
+            raise RunError(_refusal(path)) from None
+        with os.fdopen(handle, "r+b") as file:
+            status = os.fstat(handle)
+            # A file with a second name may be one that must not change.
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                raise RunError(_refusal(path))
             yield JournaledEngine(engine, path, file, settings)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 import torch
 from safetensors import SafetensorError
@@ -18,7 +18,7 @@ from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
-from iada.decoding.engines import choose_engine
+from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
 from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.shards import SINGLE, Processes
@@ -31,6 +31,7 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.build import register_models
 from iada.models.observation import Observer
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
@@ -79,7 +80,7 @@ class DocumentTranslator:
         decode: DecodeConfig | None = None,
         processes: Processes = SINGLE,
     ) -> "DocumentTranslator":
-        """Load the finished model of a run folder.
+        """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
         Args:
             path: the run folder.
@@ -87,7 +88,7 @@ class DocumentTranslator:
             decode: search settings; by default the run's own.
             processes: share the documents; every one must then make the same calls.
         """
-        names = get_args(EngineName)
+        names = ("auto", *ENGINES)
         if engine not in names:
             raise ModelError(f"There is no engine `{engine}`. Choose one of {', '.join(names)}.")
         folder = RunFolder(Path(path))
@@ -95,8 +96,8 @@ class DocumentTranslator:
         decode = decode or config.decode
         if engine != "auto":
             decode = replace(decode, engine=engine)
-        trained = folder.trained_model()
-        subwords = Subwords.load(trained)
+        trained = folder.best_model()
+        subwords = Subwords.load(folder.encoding())
         return cls(
             load_model(trained),
             subwords,
@@ -116,11 +117,11 @@ class DocumentTranslator:
     def translate(self, documents: str) -> str: ...
 
     @overload
-    def translate(self, documents: Sequence[str]) -> list[str]: ...
+    def translate(self, documents: list[str] | tuple[str, ...]) -> list[str]: ...
 
     def translate(
         self,
-        documents: str | Sequence[str] | Sequence[Document],
+        documents: str | list[str] | tuple[str, ...] | Sequence[Document],
         references: Sequence[Document] | None = None,
     ) -> str | list[str] | list[Document]:
         """Translate documents left to right.
@@ -136,10 +137,13 @@ class DocumentTranslator:
         if isinstance(documents, str):
             return self._translate_text(documents)
         sentences = [one for one in documents if isinstance(one, str)]
+        if len(sentences) not in (0, len(documents)):
+            raise TypeError("Give documents, or the sentences of one document, not both in a list.")
         if sentences:
             (translated,) = self._translate([Document("text", tuple(sentences))])
             return list(translated.sentences)
-        return self._translate([d for d in documents if isinstance(d, Document)], references)
+        given = [one for one in documents if isinstance(one, Document)]
+        return self._translate(given, references)
 
     def _translate_text(self, text: str) -> str:
         """Translate the lines of a text; blank lines separate documents and stay as they are."""
@@ -147,11 +151,8 @@ class DocumentTranslator:
         groups = [(blank, list(same)) for blank, same in groupby(lines, lambda s: not s.strip())]
         documents = [Document("text", tuple(same)) for blank, same in groups if not blank]
         translated = iter(self._translate(documents))
-        return "\n".join(
-            line
-            for blank, same in groups
-            for line in (same if blank else next(translated).sentences)
-        )
+        parts = [same if blank else next(translated).sentences for blank, same in groups]
+        return "\n".join(line for part in parts for line in part)
 
     def _translate(
         self, documents: Sequence[Document], references: Sequence[Document] | None = None
@@ -247,6 +248,7 @@ class DocumentTranslator:
 
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
+    register_models()
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:

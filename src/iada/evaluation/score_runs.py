@@ -63,7 +63,7 @@ def translate_test(path: Path, translator: DocumentTranslator | None = None) -> 
     folder = RunFolder(path)
     data = folder.config().data
     hypothesis = folder.translations / translations_name(data)
-    is_current = _is_newer(hypothesis, folder.trained_model() / "model.safetensors")
+    is_current = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
     if translator is not None:
         # All processes must come to the same decision.
         is_current = translator.processes.gather(is_current)[0]

@@ -18,6 +18,7 @@ from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.readers import read_split
 from iada.data.windows.batch import Role
 from iada.decoding.translator import DocumentTranslator
+from iada.method.importance import MEASURES
 from iada.report.page import render, write_file
 from iada.report.tables import Cell, Column, Table, text_width, to_text
 from iada.runs.folder import RunFolder
@@ -217,7 +218,7 @@ def windows_of_run(folder: Path, count: int) -> list[WindowView]:
     document = read_split(config.data, "test")[0]
     first = min(config.windows.context, max(len(document) - count, 0))
     measure = config.augment.measure
-    measured = measure if measure in ("tnorm", "gnorm") else "gnorm"
+    measured = measure if MEASURES[measure].is_measured else "gnorm"
     views = importance_map(
         translator.model,
         translator.subwords,

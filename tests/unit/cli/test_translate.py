@@ -147,7 +147,8 @@ def test_a_minus_is_standard_input_and_output(
     expected = output.read_text(encoding="utf-8")
     capsys.readouterr()
     for flags in (["--input", "-", "--output", "-"], ["--input", "-"]):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        stdin = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+        monkeypatch.setattr("sys.stdin", stdin)
         assert run(parse([str(folder), *flags])) == Path("-")
         assert capsys.readouterr().out == expected
     with pytest.raises(ConfigError, match="`--n_best` writes a second file"):

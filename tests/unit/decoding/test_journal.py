@@ -155,7 +155,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "out.de.journal"
     with (
         open_journal(Counting(), path, SETTINGS),
-        pytest.raises(RunError, match=r"Another process is writing .*out\.de\.journal\. Wait"),
+        pytest.raises(RunError, match=r"is writing .*out\.de\.journal\. Wait until it is done"),
         open_journal(Counting(), path, SETTINGS),
     ):
         pass
