@@ -61,7 +61,7 @@ ARCHITECTURES: dict[Architecture, Traits] = {
     "hybrid": Traits(
         "Hybrid", ends="each", restarts_positions=True, keys=("stop_context", "after")
     ),
-    "docflat": Traits("DocFlat", keys=("gate", "far_context", "after")),
+    "docflat": Traits("DocFlat", keys=("gate", "far_context")),
 }
 
 
@@ -85,8 +85,7 @@ class ModelConfig:
     far_context: int | None = None
     """Context sentences that `docflat` reads on top of `windows.context`; 12 by default."""
     after: int = 0
-    """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`,
-    `docflat`)."""
+    """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`)."""
     dim: int = 512
     """Width of the model."""
     feed_forward: int = 2048

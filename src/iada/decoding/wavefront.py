@@ -179,6 +179,7 @@ class DocumentState:
             prefix=tuple(frame.prefix(target)),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
+            inputs={"first_sentence": len(before) - len(target)},
         )
 
     def _source_context(self, first: int, decode: DecodeConfig) -> list[list[int]]:
