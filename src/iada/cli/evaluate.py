@@ -208,7 +208,7 @@ def _plan(command: EvaluateCommand) -> str:
 
     folder = RunFolder(command.run)
     _, reference = folder.config().data.paths("test")
-    return f"{folder.trained_model()}: translate and score {reference}"
+    return f"{folder.best_model()}: translate and score {reference}"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.experiment import ExperimentConfig
+from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.errors import IadaError, RunError
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def run(config: ExperimentConfig) -> Path:
     if base.mini_corpus is not None:
         from iada.data.mini import MiniConfig, write_mini_corpus
 
-        write_mini_corpus(base.mini_corpus, MiniConfig())
+        version, size = MINI_CORPORA[base.name]
+        write_mini_corpus(base.mini_corpus, MiniConfig(version=version, size=size))
     failures = attempt(grid.tasks, workers=workers)
     problems = [describe_failures(failures, len(grid.tasks))] if failures else []
     for experiment in experiments:

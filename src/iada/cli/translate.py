@@ -75,7 +75,7 @@ def run(command: TranslateCommand) -> Path:
     boundaries = command.boundaries or data.boundaries
     languages = data.source_language, data.target_language
     if command.dry_run:
-        folder.trained_model()
+        folder.best_model()
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:

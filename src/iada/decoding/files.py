@@ -30,12 +30,11 @@ from iada.data.formats.readers import (
     split_files,
     stream_split,
 )
-from iada.data.prepared.prepared_corpus import sha256
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, model_fingerprint
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError, RunError
-from iada.storage import write_json
+from iada.storage import sha256, write_json
 
 logger = logging.getLogger(__name__)
 

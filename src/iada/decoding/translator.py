@@ -29,6 +29,7 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.build import register_models
 from iada.models.observation import Observer
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
@@ -70,7 +71,7 @@ class DocumentTranslator:
     def load(
         cls, path: Path | str, engine: EngineName = "auto", decode: DecodeConfig | None = None
     ) -> "DocumentTranslator":
-        """Load the finished model of a run folder.
+        """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
         Args:
             path: the run folder.
@@ -85,8 +86,8 @@ class DocumentTranslator:
         decode = decode or config.decode
         if engine != "auto":
             decode = replace(decode, engine=engine)
-        trained = folder.trained_model()
-        subwords = Subwords.load(trained)
+        trained = folder.best_model()
+        subwords = Subwords.load(folder.encoding())
         return cls(
             load_model(trained),
             subwords,
@@ -189,6 +190,7 @@ class DocumentTranslator:
 
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
+    register_models()
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:

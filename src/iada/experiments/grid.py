@@ -18,14 +18,15 @@ from typing import Any, cast
 
 from iada.config.base import flatten, from_mapping, read_yaml, require, to_mapping
 from iada.config.data import DataConfig, Split
-from iada.config.experiment import MINI, ExperimentConfig
+from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
 from iada.data.formats.readers import file_format
-from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
 from iada.experiments.plan import Experiment, Synthetic, System
 from iada.experiments.scheduler import GridTask, Job
+from iada.storage import sha256
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ class Base:
         """Return the run of a method, with its output and seed still open."""
         name = cast(Method, method)
         if self.mini_corpus is not None:
-            return mini_run(name, corpus=self.mini_corpus, output=self.root, updates=self.updates)
+            return mini_run(
+                name,
+                corpus=self.mini_corpus,
+                output=self.root,
+                size=MINI_CORPORA[self.name][1],
+                updates=self.updates,
+            )
         assert self.origin is not None
         if self.origin.is_dir():
             config = _prepared_run(self.origin, name)
@@ -75,10 +82,10 @@ def open_base(config: ExperimentConfig) -> Base:
         ConfigError: there is no such corpus, or its recipe says what experiments decide.
         DataError: a prepared corpus is not what its recipe says.
     """
-    if config.data == MINI:
-        root = config.output / MINI
+    if config.data in MINI_CORPORA:
+        root = config.output / config.data
         contrastive = config.contrastive or root / "corpus" / "contrastive.json"
-        return Base(MINI, root, None, config.updates, contrastive)
+        return Base(config.data, root, None, config.updates, contrastive)
     origin = Path(config.data)
     if not origin.exists():
         raise ConfigError(
@@ -104,8 +111,8 @@ def _name(origin: Path) -> str:
     resolved = origin.resolve()
     parts = [resolved.parent.name, resolved.stem if origin.is_file() else resolved.name]
     name = "-".join(part for part in parts if part not in ("config", "prepared", ""))
-    # The mini corpus of `--data mini` has its own folder.
-    return f"{name}-recipe" if name == MINI else name
+    # The embedded corpora have folders of their own.
+    return f"{name}-recipe" if name in MINI_CORPORA else name
 
 
 def _prepared_run(folder: Path, method: Method) -> RunConfig:
@@ -330,7 +337,7 @@ class _Builder:
         if system.synthetic is not None:
             words.append(system.synthetic)
         settings = {key: value for key, value in found.items() if not _is_free(key)}
-        origin = "mini" if self.base.origin is None else str(usual["data.folder"])
+        origin = self.base.name if self.base.origin is None else str(usual["data.folder"])
         return "-".join([system.method, *words, _digest([settings, origin, corpus])])
 
 

@@ -83,15 +83,15 @@ class CopySettings:
                 "The run has no context (`windows.context: 0`), so no sentence can be perturbed "
                 "as context. Choose `--role current`."
             )
-        if self.augment.replacement == "drop" and self.augment.drop == "zero":
-            raise ConfigError(
-                "`augment.drop: zero` puts a zero vector in place of an embedding, which text "
-                "cannot hold. Choose `--augment.drop mask`, or `--augment.replacement replace`."
-            )
         if self.role == "context" and self.frame is not None and not self.frame.target_context:
             raise ConfigError(
                 "The run's model reads no context on the target side, so no target sentence can be "
                 "perturbed as context. Choose `--role current`."
+            )
+        if self.augment.replacement == "drop" and self.augment.drop == "zero":
+            raise ConfigError(
+                "`augment.drop: zero` puts a zero vector in place of an embedding, which text "
+                "cannot hold. Choose `--augment.drop mask`, or `--augment.replacement replace`."
             )
 
 

@@ -30,13 +30,12 @@ from iada.data.formats.readers import (
 )
 from iada.data.formats.text import is_separator
 from iada.data.prepared.checks import differ_in_length
-from iada.data.prepared.prepared_corpus import describe_files, sha256
 from iada.data.tokens.pretokenize import split_tag
 from iada.decoding.files import details_file, translate_pieces
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.folder import RunFolder
-from iada.storage import locked, write_json, write_text
+from iada.storage import describe_files, locked, sha256, write_json, write_text
 
 SynthesisKind = Literal["back_translate", "forward_translate"]
 DETAILS = "synthesis.json"

@@ -110,7 +110,7 @@ def test_a_request_is_written_in_the_frame_of_the_model(subwords: Subwords) -> N
         found = []
         for said in (b, c, a):
             found.append(opened.next_request(rules))
-            opened.say("", said, [])
+            opened.append("", said, [])
         return found
 
     last = requests(each)[-1]

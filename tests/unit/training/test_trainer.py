@@ -157,7 +157,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     with torch.no_grad():
         model.get_input_embeddings().weight[7] = float("nan")
     trainer = _trainer(model, windows, tmp_path, logging_nan_inf_filter=False)
-    with pytest.raises(RunError, match=r"The loss is nan after update 1\. Lower"):
+    with pytest.raises(
+        RunError, match=r"The loss is nan after update 1\. Begin a new run with a lower"
+    ):
         trainer.train()
 
 

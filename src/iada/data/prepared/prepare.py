@@ -31,14 +31,13 @@ from iada.data.prepared.prepared_corpus import (
     MANIFEST,
     PreparedCorpus,
     describe_work,
-    sha256,
     store_settings,
 )
 from iada.data.tokens.ciphers import Ciphers, learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.subwords import train_subwords
 from iada.errors import DataError, RunError
-from iada.storage import locked, write_text
+from iada.storage import locked, sha256, write_text
 
 logger = logging.getLogger(__name__)
 
