@@ -46,7 +46,7 @@ from iada.decoding.engines.interface import Engine, Request, batches
 from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.export import export_model
 from iada.decoding.translator import load_model, max_positions
-from iada.decoding.wavefront import OpenDocument, RequestRules
+from iada.decoding.wavefront import DocumentState, RequestRules
 from iada.models.build import build_model
 from iada.runs.folder import RunFolder
 
@@ -211,7 +211,7 @@ def requests(subject: Subject, options: Options, count: int) -> Iterator[list[Re
         part = slice(start, start + length)
         source = subject.subwords.encode(talk.source.sentences[part], "source")
         target = subject.subwords.encode(talk.target.sentences[part], "target")
-        opened.append(OpenDocument(0, talk.source, source, reference=target))
+        opened.append(DocumentState(0, talk.source, source, reference=target))
     if len(opened) < count:
         raise SystemExit(
             f"{options.corpus} has only {len(opened)} documents of {length} sentences."
@@ -222,7 +222,7 @@ def requests(subject: Subject, options: Options, count: int) -> Iterator[list[Re
             lengths = [len((document.reference or [])[place]) for document in opened]
             yield levelled(wave, lengths) if subject.is_random else wave
         for document in opened:
-            document.say("", [], [])
+            document.append("", [], [])
 
 
 def levelled(wave: list[Request], references: list[int]) -> list[Request]:

@@ -54,7 +54,7 @@ def test_the_costliest_runs_come_first() -> None:
     assert [job.config.method for job in jobs] == ["iada_replace_gnorm", "doc2doc", "word_replace"]
 
 
-def test_an_interrupted_job_goes_on_where_it_was(mini_corpus: Path, tmp_path: Path) -> None:
+def test_an_interrupted_job_resumes(mini_corpus: Path, tmp_path: Path) -> None:
     config = mini_run("doc2doc", corpus=mini_corpus, output=tmp_path / "run", updates=2)
     job = Job(config, mini_corpus / "contrastive.json")
     assert not job.is_finished()
@@ -70,5 +70,21 @@ def test_an_interrupted_job_goes_on_where_it_was(mini_corpus: Path, tmp_path: Pa
     assert weights.stat().st_mtime_ns == written
 
 
-def test_the_usual_corpus_is_the_published_one() -> None:
-    assert demo.DemoConfig().corpus == MiniConfig()
+def test_the_demo_uses_the_scarce_corpus_without_shared_sentences() -> None:
+    corpus = demo.DemoConfig().corpus
+    assert corpus == MiniConfig()
+    assert (corpus.version, corpus.size) == (2, "scarce")
+
+
+def test_the_first_version_of_the_corpus_can_be_chosen() -> None:
+    config = demo.parse(["--corpus.version", "1", "--corpus.size", "plentiful"])
+    assert config.corpus == MiniConfig(version=1, size="plentiful")
+    assert config.corpus.counts()["train_documents"] == 540
+
+
+def test_the_size_of_the_corpus_decides_whether_runs_may_stop_early() -> None:
+    patience = {}
+    for size in ("scarce", "plentiful"):
+        config = demo.parse(["--corpus.size", size])
+        (patience[size],) = {job.config.train.patience for job in demo.plan(config, Path("corpus"))}
+    assert patience["scarce"] > patience["plentiful"] == 0

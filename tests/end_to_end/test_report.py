@@ -35,7 +35,7 @@ def test_a_run_is_reported_with_curves_and_heat_map(
     scored_run: Path, read: Callable[..., str], tmp_path: Path
 ) -> None:
     html = read(str(scored_run), "--windows=2")
-    for heading in ("Runs of no experiment", "Training", "Token importance"):
+    for heading in ("Other runs", "Training", "Token importance"):
         assert f">{heading}</h2>" in html
     assert html.count('class="window"') == 2
     assert "IADA (Repl, GNorm)" in html
@@ -62,7 +62,7 @@ def test_an_experiment_is_reported_from_its_runs(
     assert ">12.50</td>" in html
     # Published for this method on TED; the run belongs to the experiment and is not shown twice.
     assert ">26.2</td>" in html
-    assert "Runs of no experiment" not in html
+    assert "Other runs" not in html
     assert html.count('class="window"') == 4
     assert f"Importance as the run {root.as_posix()}/runs/gnorm/seed-1 measures it" in html
     assert ">Training</h2>" in html

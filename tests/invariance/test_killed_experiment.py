@@ -11,6 +11,7 @@ import pytest
 from iada.cli.experiment import parse
 from iada.experiments.definitions import build_experiment
 from iada.experiments.grid import build_grid, open_base
+from iada.experiments.plan import Ranges
 
 KILLS = 2
 
@@ -36,7 +37,7 @@ def test_a_killed_experiment_is_completed_to_the_same_results(
         ]
 
     config = parse(command(tmp_path)[1:])
-    experiment = build_experiment("alpha_sweep", shares=(1.0,), alphas=config.alphas)
+    experiment = build_experiment("alpha_sweep", Ranges(alphas=config.alphas))
     first = build_grid(open_base(config), [experiment], config.seeds).tasks[0].folder
     # Written with the first update.
     trace = f"/{first.relative_to(tmp_path)}/metrics.jsonl"

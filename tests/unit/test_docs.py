@@ -160,7 +160,8 @@ def test_what_a_resumed_run_may_change_is_listed() -> None:
 def test_the_sizes_of_the_mini_corpus_are_the_defaults() -> None:
     text = section("data-formats.md", "The mini corpus")
     config = MiniConfig()
-    sizes = (config.train_documents, config.dev_documents, config.test_documents)
+    counts = config.counts()
+    sizes = [counts[f"{split}_documents"] for split in ("train", "dev", "test")]
     assert "{}, {} and {} documents by default".format(*sizes) in text
     assert f"{config.contrastive_per_cell} for each of er, sie, es" in text
 

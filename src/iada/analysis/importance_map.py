@@ -18,7 +18,7 @@ from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError
-from iada.method.importance import MeasuredStream, measure_batch
+from iada.method.importance import MEASURES, MeasuredGroup, measure_batch
 from iada.models.observation import Observer
 
 
@@ -61,10 +61,11 @@ def importance_map(
 
     Windows are in the frame of the model, Doc2Doc's by default.
     """
-    if augment.measure not in ("tnorm", "gnorm"):
+    if not MEASURES[augment.measure].is_measured:
+        measured = [name for name, measure in MEASURES.items() if measure.is_measured]
         raise ConfigError(
             f"`augment.measure` is {augment.measure}, which measures nothing. "
-            "Choose tnorm or gnorm."
+            f"Choose one of {', '.join(measured)}."
         )
     cut = Windows(TokenStore.build(documents, subwords), windows, frame=frame)
     collate = Collator(subwords.special.pad)
@@ -74,19 +75,19 @@ def importance_map(
         views = []
         for number, sentence in enumerate(cut.sentences.tolist()):
             batch = to_device(collate([cut[0, number]]), device)
-            source, target = measure_batch(observer, batch, augment, seed=0)
+            groups = measure_batch(observer, batch, augment, seed=0)
             document = int(cut.store.document_of[sentence])
             first = int(cut.store.document_starts[document])
             name = documents[document].name
-            sides = _side(subwords, source), _side(subwords, target)
-            views.append(WindowView(name, sentence - first + 1, *sides))
+            sides = {name: _tokens(subwords, group) for name, group in groups.items()}
+            views.append(WindowView(name, sentence - first + 1, sides["source"], sides["target"]))
         return views
     finally:
         observer.remove()
 
 
-def _side(subwords: Subwords, measured: MeasuredStream) -> tuple[TokenView, ...]:
-    """Return the tokens of the only row of a stream."""
+def _tokens(subwords: Subwords, measured: MeasuredGroup) -> tuple[TokenView, ...]:
+    """Return the tokens of the only row of a side."""
     columns = (measured.roles, measured.importance, measured.z, measured.probability)
     rows = zip(*(column[0].tolist() for column in columns), strict=True)
     pieces = subwords.pieces(measured.ids[0].tolist())

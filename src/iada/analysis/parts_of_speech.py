@@ -31,7 +31,7 @@ from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
-from iada.method.importance import MeasuredStream, measure_windows
+from iada.method.importance import MeasuredGroup, measure_windows
 from iada.method.perturbation import Drop, perturb
 from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator
@@ -141,7 +141,7 @@ def perturbed_shares(
         begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
         rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
         generator = seeded_generator(seed, "parts_of_speech", number)
-        counts += _count(batch.source, rows, draws, generator)
+        counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
     return PosShares(
         augment.measure, augment.alpha, tagger.name, draws, unaligned, context, current
@@ -204,14 +204,14 @@ def token_tags(
 
 
 def _count(
-    stream: MeasuredStream,
+    source: MeasuredGroup,
     tags: Sequence[npt.NDArray[np.int64]],
     draws: int,
     generator: torch.Generator,
 ) -> Counts:
     """(roles, kinds, tags): tokens, expected and sampled numbers of a batch."""
-    ids, probability = stream.ids.cpu(), stream.probability.double().cpu()
-    roles = stream.roles.cpu().numpy()
+    ids, probability = source.ids.cpu(), source.probability.double().cpu()
+    roles = source.roles.cpu().numpy()
     drawn = torch.zeros(ids.shape, dtype=torch.float64)
     for _ in range(draws):
         drawn += perturb(ids, probability, Drop(0), generator=generator)[1]

@@ -1,6 +1,6 @@
 """`iada contrast`: does the model prefer the reference to its contrastive variants?
 
-The accuracies go to stdout as JSON; a table for the eye goes to stderr.
+The accuracies go to stdout as JSON; a readable table goes to stderr.
 """
 
 import json
@@ -47,7 +47,7 @@ def run(command: ContrastCommand) -> Path | None:
     if command.dry_run:
         items = read_contrastive(command.set, command.documents)
         candidates = sum(1 + len(item.variants) for item in items)
-        model = RunFolder(command.run).trained_model()
+        model = RunFolder(command.run).best_model()
         print(f"{model}: score {candidates} candidates of {len(items)} items")
         return None
     result, path = contrast_run(command.run, command.set, command.documents)

@@ -24,7 +24,7 @@ class DemoConfig:
     """Train, translate, score and compare systems on documents whose translation needs context."""
 
     output: Path = Path("runs/demo")
-    """Folder of corpus, runs and report. What is finished in it is not done again."""
+    """Folder of corpus, runs and report. Finished runs in it are not repeated."""
     methods: tuple[Method, ...] = ("doc2doc", "word_replace", "iada_replace_gnorm")
     """Systems to compare."""
     seeds: tuple[int, ...] = (1,)
@@ -34,7 +34,8 @@ class DemoConfig:
     updates: int | None = None
     """Updates of each run, if not the usual number."""
     corpus: MiniConfig = field(default_factory=MiniConfig)
-    """Size and seed of the embedded corpus."""
+    """The embedded corpus. Its `size` also decides how each system is trained; version 1 with
+    `--corpus.version 1 --corpus.size plentiful`."""
     jobs: int = 0
     """Runs at a time, with one thread each; 0 takes one per core."""
     dry_run: bool = False
@@ -90,6 +91,7 @@ def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
                 corpus=corpus,
                 output=output,
                 seed=seed,
+                size=config.corpus.size,
                 context=context,
                 updates=config.updates,
             )

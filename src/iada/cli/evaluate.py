@@ -1,8 +1,6 @@
-"""Scores as tables for a terminal; the JSON beside them has every digit and signature.
+"""`iada evaluate`: score translations.
 
-`iada evaluate`: score translations.
-
-The scores go to stdout as JSON; tables for the eye go to stderr.
+The scores go to stdout as JSON, with every digit and signature; readable tables go to stderr.
 """
 
 import contextlib
@@ -20,20 +18,12 @@ from iada.config.data import Boundaries
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
+from iada.evaluation.metrics import METRICS
 from iada.report.tables import MISSING, Cell, Column, Table
 
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
 
-METRICS = {
-    "s_bleu": "s-BLEU",
-    "d_bleu": "d-BLEU",
-    "chrf": "chrF",
-    "d_chrf": "d-chrF",
-    "comet": "COMET",
-    "slide_comet": "SLIDE",
-}
-"""Readable names of the metrics."""
 Scores = Mapping[str, Any]
 
 
@@ -51,11 +41,11 @@ def systems_table(systems: Mapping[str, Scores]) -> Table:
                 Cell(output["empty"], str(output["empty"])),
             )
         )
-    names = (*(METRICS[key] for key in shown), "Length ratio", "Empty")
+    names = (*(METRICS[key].label for key in shown), "Length ratio", "Empty")
     signatures: dict[str, list[str]] = {}
     for key in shown:
         found = next(scores[key]["signature"] for scores in systems.values() if key in scores)
-        signatures.setdefault(found, []).append(METRICS[key])
+        signatures.setdefault(found, []).append(METRICS[key].label)
     notes = tuple(f"{', '.join(keys)}: {found}" for found, keys in signatures.items())
     return Table((Column("System", numeric=False), *map(Column, names)), tuple(rows), notes)
 
@@ -72,7 +62,7 @@ def significance_table(significance: Mapping[str, Scores]) -> Table:
             rows.append(
                 (
                     Cell(name, name),
-                    Cell(key, METRICS[key]),
+                    Cell(key, METRICS[key].label),
                     Cell(comparison["difference"], f"{comparison['difference']:+.2f}"),
                     Cell(None, bounds),
                     _number(comparison["p_value"], 4),
@@ -81,7 +71,9 @@ def significance_table(significance: Mapping[str, Scores]) -> Table:
             )
     names = ("Difference", "95% interval", "p", "Units")
     columns = (Column("System", numeric=False), Column("Metric", numeric=False))
-    notes = tuple(f"{METRICS[key]}: {found['signature']}" for key, found in significance.items())
+    notes = tuple(
+        f"{METRICS[key].label}: {found['signature']}" for key, found in significance.items()
+    )
     return Table((*columns, *map(Column, names)), tuple(rows), notes)
 
 
@@ -97,7 +89,7 @@ def position_table(scores: Scores) -> Table:
         )
         for name, row in groups.items()
     )
-    names = ("Sentences", *(METRICS[key] for key in keys))
+    names = ("Sentences", *(METRICS[key].label for key in keys))
     return Table((Column("Position", numeric=False), *map(Column, names)), rows)
 
 
@@ -158,7 +150,7 @@ class EvaluateCommand:
     baseline: Path | None = None
     """Translations to compare the others with; for a run, also another run folder."""
     boundaries: Boundaries = "blank_line"
-    """What parts the documents of all files."""
+    """What separates the documents of all files."""
     target_language: str | None = None
     """Code of the target language, which decides BLEU's tokeniser; a run knows its own."""
     cxmi: bool = False
@@ -216,7 +208,7 @@ def _plan(command: EvaluateCommand) -> str:
 
     folder = RunFolder(command.run)
     _, reference = folder.config().data.paths("test")
-    return f"{folder.trained_model()}: translate and score {reference}"
+    return f"{folder.best_model()}: translate and score {reference}"
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """`iada experiment`: train, score and compare everything that a table or figure needs."""
 
+import inspect
 import os
 import sys
 import time
@@ -8,17 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.experiment import ExperimentConfig
+from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.errors import IadaError, RunError
 
 if TYPE_CHECKING:
-    from iada.experiments.definitions import Experiment
     from iada.experiments.grid import Base, Grid
+    from iada.experiments.plan import Experiment
 
 
 def parse(arguments: Sequence[str]) -> ExperimentConfig:
     """Parse the arguments of `iada experiment`."""
-    return parse_dataclass(ExperimentConfig, arguments, program="iada experiment")
+    from iada.experiments.definitions import ALL, choose_experiments, experiment_names
+
+    names = ", ".join((*experiment_names(), ALL))
+    description = f"{inspect.getdoc(ExperimentConfig)}\n\nExperiments: {names}."
+    config = parse_dataclass(
+        ExperimentConfig, arguments, program="iada experiment", description=description
+    )
+    # Refused here, before anything is read or written.
+    choose_experiments(config.names)
+    return config
 
 
 def run(config: ExperimentConfig) -> Path:
@@ -27,15 +37,14 @@ def run(config: ExperimentConfig) -> Path:
     Raises:
         RunError: runs or results have failed; everything else is done and written.
     """
-    from iada.experiments.definitions import build_experiment, with_rows
+    from iada.experiments.definitions import build_experiment, choose_experiments, with_rows
     from iada.experiments.grid import build_grid, open_base
+    from iada.experiments.plan import Ranges
     from iada.experiments.scheduler import attempt, describe_failures
 
     base = open_base(config)
-    experiments = [
-        build_experiment(name, shares=config.low_resource_shares, alphas=config.alphas)
-        for name in config.experiments
-    ]
+    ranges = Ranges(config.low_resource_shares, config.alphas)
+    experiments = [build_experiment(name, ranges) for name in choose_experiments(config.names)]
     if config.rows:
         experiments = [with_rows(experiment, config.rows) for experiment in experiments]
     grid = build_grid(base, experiments, config.seeds)
@@ -53,7 +62,8 @@ def run(config: ExperimentConfig) -> Path:
     if base.mini_corpus is not None:
         from iada.data.mini import MiniConfig, write_mini_corpus
 
-        write_mini_corpus(base.mini_corpus, MiniConfig())
+        version, size = MINI_CORPORA[base.name]
+        write_mini_corpus(base.mini_corpus, MiniConfig(version=version, size=size))
     failures = attempt(grid.tasks, workers=workers)
     problems = [describe_failures(failures, len(grid.tasks))] if failures else []
     for experiment in experiments:
@@ -92,16 +102,15 @@ def _conclude(
     config: ExperimentConfig, base: "Base", experiment: "Experiment", grid: "Grid"
 ) -> None:
     """Write the results of an experiment and print its table."""
-    from iada.cli.experiment_tables import experiment_table
     from iada.experiments.collection import collect
     from iada.experiments.results import RESULTS_FILE, write_results
-    from iada.report.tables import to_markdown
+    from iada.report.views import results_markdown
     from iada.storage import write_text
 
     folder = base.root / experiment.name
     folder.mkdir(parents=True, exist_ok=True)
     results = collect(experiment, grid, base, config.seeds, folder)
     write_results(folder / RESULTS_FILE, results)
-    text = f"## {results.title} ({results.data})\n\n{to_markdown(experiment_table(results))}\n"
+    text = results_markdown(results)
     write_text(folder / "results.md", text)
     print(text)

@@ -1,4 +1,4 @@
-"""`iada export`: a trained model in CTranslate2's form, checked against the original."""
+"""`iada export`: convert a trained model for CTranslate2 and check it against the original."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from iada.cli.parsing import parse_dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class ExportCommand:
-    """Convert a model for CTranslate2 and compare what both say of held-out text.
+    """Convert a model for CTranslate2 and compare the translations of held-out text.
 
     The greedy translations of windows of the dev split, with reference context, are compared. In
     float32 at least 99% must be equal.

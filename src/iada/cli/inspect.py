@@ -66,6 +66,7 @@ def run(command: InspectCommand) -> Path | None:
     from iada.analysis.importance_map import importance_map
     from iada.data.formats.readers import read_parallel, read_split
     from iada.decoding.translator import DocumentTranslator
+    from iada.method.importance import MEASURES
     from iada.report.heatmap import to_terminal, write_heat_map
     from iada.runs.folder import RunFolder
 
@@ -85,7 +86,9 @@ def run(command: InspectCommand) -> Path | None:
         )
     measure = command.measure
     if measure is None:
-        measure = "tnorm" if config.augment.measure == "tnorm" else "gnorm"
+        measure = config.augment.measure
+        if not MEASURES[measure].is_measured:
+            measure = "gnorm"
     augment = replace(config.augment, measure=measure)
     if command.alpha is not None:
         augment = replace(augment, alpha=command.alpha)

@@ -2,10 +2,11 @@
 
 Nothing slow is imported here, so that `iada --help` and a mistyped command answer at once.
 Results go to stdout; errors, logs and progress go to stderr. Exit codes: 0 done, 1 defect (with
-a traceback), 2 something the user can mend, 130 interrupted, 141 the reader of stdout went away.
+a traceback), 2 something the user can fix, 130 interrupted, 141 the reader of stdout went away.
 """
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command -> (module, one line of help)."""
 
-_USER_FILE_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_FILE_ERRORS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""Errors that the user can fix if they name a file."""
+_SYSTEM_LIMITS = {
+    errno.ENOSPC: "Free some space",
+    errno.EDQUOT: "Free some space",
+    errno.EFBIG: "Raise the limit on the size of files (`ulimit -f`)",
+    errno.EMFILE: "Raise the limit on open files (`ulimit -n`)",
+    errno.ENFILE: "Close other programs",
+    errno.ENOMEM: "Close other programs or use a smaller model or batch",
+    errno.EROFS: "Choose a folder that can be written to",
+    errno.EACCES: "Choose a folder that can be written to",
+    errno.ENAMETOOLONG: "Choose a shorter name",
+    errno.EIO: "Check the disk",
+}
+"""Errors of the system -> what to do about them, before the same command is given again."""
 
 
 def entry_point() -> None:
@@ -68,10 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _fail(str(error))
-    except _USER_FILE_ERRORS as error:
-        if debug or error.filename is None:
+    except (OSError, MemoryError, RuntimeError) as error:
+        message = _describe_system_error(error)
+        if debug or message is None:
             raise
-        return _fail(f"{error.filename}: {error.strerror}.")
+        return _fail(message)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -137,6 +153,26 @@ def _help() -> str:
             "  --debug        show the traceback of an error",
         ]
     )
+
+
+def _describe_system_error(error: OSError | MemoryError | RuntimeError) -> str | None:
+    """Say in one line what the system refused; None if it looks like a defect of ours."""
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{error.filename}: "
+        if (advice := _SYSTEM_LIMITS.get(error.errno or 0)) is not None:
+            return f"{where}{error.strerror}. {advice}, then give the same command again."
+        if isinstance(error, _FILE_ERRORS) and error.filename is not None:
+            return f"{where}{error.strerror}."
+        return None
+    # PyTorch has no exception of its own for the memory of the CPU, and importing it takes long.
+    text = str(error).strip()
+    if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
+        found = f" ({text.splitlines()[0]})" if text else ""
+        return (
+            f"Out of memory{found}. Lower `train.max_tokens` or `decode.max_tokens`, or use a "
+            "smaller model, then give the same command again."
+        )
+    return None
 
 
 def _fail(message: str) -> int:

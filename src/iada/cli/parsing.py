@@ -40,6 +40,7 @@ def parse_dataclass(
     *,
     program: str,
     default: Command | None = None,
+    description: str | None = None,
 ) -> Command:
     """Parse flags into a dataclass.
 
@@ -48,13 +49,16 @@ def parse_dataclass(
         arguments: what follows the command on the line.
         program: shown in the usage line, for example `iada train`.
         default: values of the flags that are not given; otherwise those of the class.
+        description: shown by `--help` in place of the docstring of the class.
 
     Raises:
         SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
         ConfigError: a value breaks a rule of its class.
     """
     if default is None:
-        return tyro.cli(cls, prog=program, args=arguments, use_underscores=True)
+        return tyro.cli(
+            cls, prog=program, args=arguments, description=description, use_underscores=True
+        )
     return tyro.cli(cls, prog=program, args=arguments, default=default, use_underscores=True)
 
 
@@ -125,10 +129,16 @@ def _lists(cls: type[Any]) -> Iterator[str]:
 
 def _flags(cls: type[Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the name and the type of every flag."""
+    annotated = get_type_hints(cls, include_extras=True)
     for name, hint in get_type_hints(cls).items():
-        if hint is RunConfig:
-            yield from _flags(hint, prefix)
-        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from _flags(hint, f"{prefix}{name}.")
-        else:
+        if not dataclasses.is_dataclass(hint) or not isinstance(hint, type):
             yield f"{prefix}{name}", hint
+        elif _has_empty_name(annotated[name]):
+            yield from _flags(hint, prefix)
+        else:
+            yield from _flags(hint, f"{prefix}{name}.")
+
+
+def _has_empty_name(hint: Any) -> bool:
+    """Tell whether the fields of a section are flags without the name of the section."""
+    return any(getattr(extra, "name", None) == "" for extra in getattr(hint, "__metadata__", ()))

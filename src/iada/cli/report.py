@@ -48,9 +48,9 @@ def parse(arguments: Sequence[str]) -> ReportCommand:
 
 def run(command: ReportCommand) -> Path | None:
     """Write the page and its files, print the answers, and return the page."""
-    from iada.report.experiment_sections import verdicts
     from iada.report.overview import find_material, report_sections, report_summary
     from iada.report.page import older_files, write_files, write_page
+    from iada.report.views import importance_verdicts
 
     material = find_material(command.folders)
     summary = report_summary(material)
@@ -68,7 +68,7 @@ def run(command: ReportCommand) -> Path | None:
     if older:
         names = ", ".join(path.name for path in older)
         print(f"{folder} has {len(older)} files of an earlier report: {names}", file=sys.stderr)
-    for answer in verdicts(material.experiments):
+    for answer in importance_verdicts(material.experiments):
         print(f"{answer.headline}\n  {answer.numbers}")
     print(f"{page}: {summary}\n{folder}: {len(written)} files")
     return page

@@ -1,5 +1,6 @@
 """`iada train`: train a model from a recipe."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ class TrainCommand(RunCommand):
     """Train a model. Runs alike under `accelerate launch` and `torchrun`."""
 
     resume: bool = False
-    """Continue the run of `--output` from its newest checkpoint."""
+    """Continue the run of `--output` from its newest complete checkpoint."""
+    accept_changes: bool = False
+    """Resume although the corpus, a version or the hardware has changed since the run began."""
     dry_run: bool = False
     """Read the corpus, print the resolved configuration and the plan, and stop."""
 
@@ -34,7 +37,13 @@ def run(command: TrainCommand) -> Path:
         print(yaml.safe_dump(to_mapping(command.config), sort_keys=False, allow_unicode=True))
         print(describe_plan(command.config))
         return command.config.output
-    folder = train(command.config, resume=command.resume)
+    try:
+        folder = train(command.config, resume=command.resume, accept_changes=command.accept_changes)
+    except KeyboardInterrupt:
+        config_file = command.config.output / "config.yaml"
+        if config_file.is_file():
+            print(f"Continue with: iada train {config_file} --resume", file=sys.stderr)
+        raise
     if process_state().is_main_process:
         print(folder.path)
     return folder.path

@@ -1,25 +1,24 @@
 """`iada translate`: translate documents with a trained model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
+from iada.cli.parsing import find_positional, parse_dataclass
 from iada.config.data import Boundaries
+from iada.config.decode import DecodeConfig
+from iada.config.run import load_run_config
 from iada.errors import ConfigError
-
-if TYPE_CHECKING:
-    from iada.config.decode import DecodeConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateCommand:
-    """Translate documents into a file of the same form: as many lines out as in, boundaries kept.
+    """Translate documents into a file of the same format: as many lines, the same boundaries.
 
-    A translation that was interrupted is continued by the same command.
+    A translation that was interrupted is resumed by the same command.
     """
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
@@ -32,39 +31,21 @@ class TranslateCommand:
     references: Path | None = None
     """Reference translations of a text input, line for line, for `--target_context gold`."""
     boundaries: Boundaries | None = None
-    """What parts the documents of a text input; by default as in the run's corpus."""
-    beam: int | None = None
-    """Beam size; by default the run's, as all that follows."""
-    engine: Literal["auto", "prefill", "ctranslate2", "huggingface"] | None = None
-    """What searches; `auto` takes the fastest that applies."""
-    precision: Literal["float32", "int8"] | None = None
-    """Numbers of the linear layers; int8 is faster on CPUs."""
-    unit: Literal["sentence", "window"] | None = None
-    """Translate sentence by sentence, or whole windows of which the last sentence is kept."""
-    target_context: Literal["own", "none", "gold"] | None = None
-    """Target context: the model's own translations, nothing, or the reference."""
-    source_context: Literal["gold", "random", "none"] | None = None
-    """Source context: what stands there, sentences of other documents, or nothing."""
-    n_best: int | None = None
-    """Number of translations of each sentence, in `<output>.nbest.jsonl` with their scores."""
+    """What separates the documents of a text input; by default as in the run's corpus."""
+    decode: Annotated[DecodeConfig, tyro.conf.arg(name="")] = field(default_factory=DecodeConfig)
+    """Search settings; on the command line those of the run are the defaults."""
     dry_run: bool = False
     """Say what would be translated and stop."""
 
 
-_DECODE_FLAGS = (
-    "beam",
-    "engine",
-    "precision",
-    "unit",
-    "target_context",
-    "source_context",
-    "n_best",
-)
-
-
 def parse(arguments: Sequence[str]) -> TranslateCommand:
-    """Parse the arguments of `iada translate`."""
-    return parse_dataclass(TranslateCommand, arguments, program="iada translate")
+    """Parse the arguments of `iada translate`; the `decode` keys of the run are the defaults."""
+    program = "iada translate"
+    folder = find_positional(arguments, TranslateCommand)
+    if folder is None or not (folder / "config.yaml").is_file():
+        return parse_dataclass(TranslateCommand, arguments, program=program)
+    default = TranslateCommand(run=folder, decode=load_run_config(folder / "config.yaml").decode)
+    return parse_dataclass(TranslateCommand, arguments, program=program, default=default)
 
 
 def run(command: TranslateCommand) -> Path:
@@ -72,7 +53,7 @@ def run(command: TranslateCommand) -> Path:
     from iada.data.formats.file_format import CorpusFiles
     from iada.data.formats.readers import detect_format, file_pieces
     from iada.decoding.files import (
-        count,
+        count_lines,
         split_pieces,
         translate_file,
         translate_split,
@@ -84,7 +65,6 @@ def run(command: TranslateCommand) -> Path:
     folder = RunFolder(command.run)
     config = folder.config()
     data = config.data
-    decode = _decode(command, config.decode)
     if command.input is None:
         for flag, value in (("references", command.references), ("boundaries", command.boundaries)):
             if value is not None:
@@ -95,17 +75,17 @@ def run(command: TranslateCommand) -> Path:
     boundaries = command.boundaries or data.boundaries
     languages = data.source_language, data.target_language
     if command.dry_run:
-        folder.trained_model()
+        folder.best_model()
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:
             limit = data.max_line_bytes
             files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
             pieces = file_pieces(detect_format(path.name), files)
-        lines, documents = count(pieces)
+        lines, documents = count_lines(pieces)
         print(f"{path}: {lines} lines, {documents} documents -> {output}")
         return output
-    translator = DocumentTranslator.load(command.run, decode=decode)
+    translator = DocumentTranslator.load(command.run, decode=command.decode)
     if command.input is None:
         translate_split(translator, data, "test", output)
     else:
@@ -120,9 +100,3 @@ def run(command: TranslateCommand) -> Path:
         )
     print(output)
     return output
-
-
-def _decode(command: TranslateCommand, decode: "DecodeConfig") -> "DecodeConfig":
-    """Return the search settings of the run with the given flags applied."""
-    given = {name: getattr(command, name) for name in _DECODE_FLAGS}
-    return replace(decode, **{name: value for name, value in given.items() if value is not None})

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from iada.config.base import require
+from iada.config.base import require, to_mapping
+
+EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
+"""The engines of `iada.decoding.engines`, and `auto`."""
+# Translations depend on the engine that was opened, not on how it was chosen or found.
+_NOT_IN_RESULTS = ("engine", "exported")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,15 +23,15 @@ class DecodeConfig:
     max_length_ratio: float = 1.2
     """A translation has at most ratio times its source tokens, plus the offset."""
     max_length_offset: int = 10
-    """See `max_length_ratio`."""
+    """Tokens that are added to `max_length_ratio` times the source."""
     max_tokens: int = 8192
-    """Tokens of a decoding batch, padding included: sentences times the longest window."""
+    """Most tokens of a decoding batch, padding included: sentences times the longest window."""
     open_documents: int = 64
     """Most documents that are translated at the same time; it bounds the memory, not the input."""
-    engine: Literal["auto", "prefill", "ctranslate2", "huggingface"] = "auto"
-    """What searches; `auto` takes the fastest that applies."""
+    engine: EngineName = "auto"
+    """Search engine; `auto` takes the fastest that applies."""
     precision: Literal["float32", "int8"] = "float32"
-    """Numbers of the linear layers: as trained, or rounded to 8 bits, which is faster on CPUs."""
+    """Precision of the linear layers: as trained, or rounded to 8 bits, which is faster on CPUs."""
     exact_batches: bool = True
     """For `ctranslate2` in int8, whose rounding errors depend on the batch: search for one sentence
     at a time, so that translations do not depend on their neighbours. Off, it takes batches, which
@@ -40,7 +45,7 @@ class DecodeConfig:
     target_context: Literal["own", "none", "gold"] = "own"
     """Target context of a sentence: the model's own translations, nothing, or the reference."""
     source_context: Literal["gold", "random", "none"] = "gold"
-    """Source context of a sentence: what stands before it, sentences of other documents, or
+    """Source context of a sentence: the sentences before it, sentences of other documents, or
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
@@ -52,6 +57,10 @@ class DecodeConfig:
     def one_by_one(self) -> bool:
         """Whether CTranslate2 must search for one sentence at a time."""
         return self.precision == "int8" and self.exact_batches
+
+    def search_settings(self) -> dict[str, object]:
+        """Return the settings that translations depend on, beside the engine that was opened."""
+        return {key: value for key, value in to_mapping(self).items() if key not in _NOT_IN_RESULTS}
 
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)

@@ -40,7 +40,7 @@ class EvaluateConfig:
     comet_timeout: float = 1800.0
     """Seconds to wait for COMET to load its model, and then for each answer."""
     comet_batch_size: int = 16
-    """Segments that COMET looks at together."""
+    """Segments of a batch of COMET."""
     slide_window: int = 0
     """Sentences of a block of document COMET (SLIDE); 0 leaves it out."""
     slide_stride: int = 1

@@ -2,29 +2,21 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import tyro
 
 from iada.config.base import require
+from iada.config.run import MiniSize
 
-ExperimentName = Literal[
-    "main",
-    "directions",
-    "measures",
-    "losses",
-    "pronouns",
-    "distance",
-    "bt_ft",
-    "low_resource",
-    "noisy_context",
-    "pos",
-    "alpha_sweep",
-    "controls",
-]
-EXPERIMENT_NAMES: tuple[ExperimentName, ...] = get_args(ExperimentName)
 MINI = "mini"
-"""Value of `data` that stands for the embedded corpus."""
+"""Value of `data` that stands for the embedded corpus, in the scarce setting."""
+MINI_CORPORA: dict[str, tuple[Literal[1, 2], MiniSize]] = {
+    MINI: (2, "scarce"),
+    "mini-plentiful": (2, "plentiful"),
+    "mini-v1": (1, "plentiful"),
+}
+"""Values of `data` that stand for the embedded corpus: its version and setting."""
 PAPER_SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 MINI_SHARES = (0.2, 0.5, 1.0)
 """Fewer: every share costs a run of each system, and the mini corpus is a demonstration."""
@@ -34,18 +26,18 @@ MINI_SHARES = (0.2, 0.5, 1.0)
 class ExperimentConfig:
     """Run named experiments: every run is trained once, however many tables it is in.
 
-    What is finished is not done again, and what was interrupted goes on where it was.
+    Finished runs are not repeated, and interrupted ones are resumed.
     """
 
     names: Annotated[
-        tuple[ExperimentName | Literal["all"], ...],
+        tuple[str, ...],
         tyro.conf.Positional,
         tyro.conf.arg(metavar="NAME..."),
     ]
-    """Experiments: main, directions, measures, losses, pronouns, distance, bt_ft, low_resource,
-    noisy_context, pos, alpha_sweep, controls, or all of them (`all`)."""
+    """Experiments by name, or `all` of them."""
     data: str = MINI
-    """`mini`, a recipe (YAML file), or a folder that `iada prepare` wrote inside its corpus."""
+    """`mini` (the embedded corpus in its scarce setting), `mini-plentiful`, `mini-v1` (version 1,
+    plentiful), a recipe (YAML file), or a folder that `iada prepare` wrote inside its corpus."""
     seeds: tuple[int, ...] = (1,)
     """Each system is trained once per seed."""
     output: Path = Path("runs/experiments")
@@ -83,13 +75,7 @@ class ExperimentConfig:
         require(in_range, "shares", "more than 0 and at most 1", shares)
 
     @property
-    def experiments(self) -> tuple[ExperimentName, ...]:
-        """The experiments in their usual order, each once."""
-        everything = "all" in self.names
-        return tuple(name for name in EXPERIMENT_NAMES if everything or name in self.names)
-
-    @property
     def low_resource_shares(self) -> tuple[float, ...]:
         """Shares of the training documents, given or usual."""
-        usual = MINI_SHARES if self.data == MINI else PAPER_SHARES
+        usual = MINI_SHARES if self.data in MINI_CORPORA else PAPER_SHARES
         return usual if self.shares is None else self.shares

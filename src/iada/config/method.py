@@ -121,6 +121,11 @@ class AugmentConfig:
         return self.weight_perturbed > 0 or self.weight_agreement > 0
 
     @property
+    def replaces(self) -> bool:
+        """Whether a perturbed view has replaced tokens."""
+        return self.p_context > 0 or self.p_current > 0
+
+    @property
     def learns_from_original(self) -> bool:
         """Whether gradients flow through the original view."""
         needs_agreement = self.weight_agreement > 0 and self.agreement_stop == "none"

@@ -1,14 +1,92 @@
-"""Size and regularisation of the Transformer."""
+"""Architecture, size and regularisation of the model.
 
-from dataclasses import dataclass
+An architecture is a row of `ARCHITECTURES`: what its windows look like and which keys it reads,
+pure data that the windows, the models and decoding share. Doc2Doc is the stock Transformer.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
 from iada.config.base import require
+from iada.config.data import WindowConfig
+from iada.errors import ConfigError
+
+Architecture = Literal["doc2doc", "flat", "gtrans", "han", "san", "hybrid", "docflat"]
+ContextSides = Literal["encoder", "decoder", "both"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What an architecture wants of its windows, and which keys of `model` it reads."""
+
+    title: str
+    """Name in tables."""
+    ends: Literal["once", "each"] = "once"
+    """`each` where every sentence of a window is read and written like a single sentence."""
+    restarts_positions: bool = False
+    """Whether positions begin anew with every sentence."""
+    keys: tuple[str, ...] = ()
+    """Keys of `model` that it reads, of those that only some architectures know."""
+    sides: tuple[ContextSides, ...] = ()
+    """Values of `model.context_sides` that it knows; the first is its default."""
+    source_only: tuple[ContextSides, ...] = ()
+    """Values of `model.context_sides` with which it reads no context on the target side."""
+
+
+ARCHITECTURES: dict[Architecture, Traits] = {
+    "doc2doc": Traits("Doc2Doc"),
+    "flat": Traits(
+        "FlatTrans",
+        keys=("wide_layers", "after", "context_sides"),
+        sides=("encoder",),
+        source_only=("encoder",),
+    ),
+    "gtrans": Traits("G-Transformer", ends="each", keys=("wide_layers",)),
+    "han": Traits(
+        "HAN",
+        ends="each",
+        restarts_positions=True,
+        keys=("context_sides", "stop_context"),
+        sides=("encoder", "decoder", "both"),
+        source_only=("encoder",),
+    ),
+    "san": Traits(
+        "SAN",
+        ends="each",
+        restarts_positions=True,
+        keys=("context_sides", "stop_context", "after"),
+        sides=("encoder",),
+        source_only=("encoder",),
+    ),
+    "hybrid": Traits(
+        "Hybrid", ends="each", restarts_positions=True, keys=("stop_context", "after")
+    ),
+    "docflat": Traits("DocFlat", keys=("gate", "far_context", "after")),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The paper's Transformer (base): post-norm, sinusoidal positions, one embedding matrix."""
 
+    architecture: Architecture = "doc2doc"
+    """How context is read: `doc2doc`, the stock Transformer on the whole window; `flat`
+    (FlatTrans), `gtrans` (G-Transformer), `han`, `san`, `hybrid`, `docflat`."""
+    context_sides: ContextSides | None = None
+    """Where a context module stands (`han`: encoder, decoder or both); by default the encoder."""
+    wide_layers: int | None = None
+    """Layers that read the whole window: the lowest encoder layers of `flat` (all but one by
+    default), the topmost layers of `gtrans` (two by default)."""
+    stop_context: bool | None = None
+    """Whether no gradient flows into context states (`han`, `san`, `hybrid`), as in the originals,
+    which is the default. GNorm cannot see the importance of context without that gradient."""
+    gate: Literal["soft", "hard"] | None = None
+    """Gate of `docflat`: `soft` is DocFlat_C, `hard` is DocFlat_D; `soft` by default."""
+    far_context: int | None = None
+    """Context sentences that `docflat` reads on top of `windows.context`; 12 by default."""
+    after: int = 0
+    """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`,
+    `docflat`)."""
     dim: int = 512
     """Width of the model."""
     feed_forward: int = 2048
@@ -38,3 +116,97 @@ class ModelConfig:
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             value = getattr(self, name)
             require(0 <= value < 1, f"model.{name}", "at least 0 and below 1", value)
+        self._check_architecture()
+
+    def _check_architecture(self) -> None:
+        names = get_args(Architecture)
+        rule = f"one of {', '.join(names)}"
+        require(self.architecture in names, "model.architecture", rule, self.architecture)
+        defaults = {field.name: field.default for field in fields(self)}
+        known = {key for traits in ARCHITECTURES.values() for key in traits.keys}
+        for key in sorted(known - {*self.traits.keys}):
+            if getattr(self, key) != defaults[key]:
+                readers = [name for name, traits in ARCHITECTURES.items() if key in traits.keys]
+                raise ConfigError(
+                    f"`model.{key}` means nothing to `model.architecture: {self.architecture}`; "
+                    f"it belongs to {', '.join(readers)}. Remove the key."
+                )
+        sides = self.context_sides
+        if sides is not None:
+            rule = f"{' or '.join(self.traits.sides)} with `{self.architecture}`"
+            require(sides in self.traits.sides, "model.context_sides", rule, sides)
+        if self.wide_layers is not None:
+            layers = min(self.encoder_layers, self.decoder_layers)
+            layers = self.encoder_layers if self.architecture == "flat" else layers
+            rule = f"between 0 and the number of layers ({layers})"
+            require(0 <= self.wide_layers <= layers, "model.wide_layers", rule, self.wide_layers)
+        far = self.far_context
+        require(far is None or far >= 0, "model.far_context", "0 or more", far)
+        require(self.after >= 0, "model.after", "0 or more", self.after)
+
+    @property
+    def traits(self) -> Traits:
+        """What the architecture wants of its windows."""
+        return ARCHITECTURES[self.architecture]
+
+    @property
+    def sides(self) -> ContextSides:
+        """Where the context modules stand."""
+        return self.context_sides or (self.traits.sides or ("encoder",))[0]
+
+    @property
+    def wide(self) -> int:
+        """Number of layers that read the whole window."""
+        if self.wide_layers is not None:
+            return self.wide_layers
+        if self.architecture == "flat":
+            return self.encoder_layers - 1
+        return min(2, self.encoder_layers, self.decoder_layers)
+
+    @property
+    def stops_context(self) -> bool:
+        """Whether no gradient flows into context states."""
+        return True if self.stop_context is None else self.stop_context
+
+    @property
+    def far(self) -> int:
+        """Context sentences on top of `windows.context`."""
+        if self.architecture != "docflat":
+            return 0
+        return 12 if self.far_context is None else self.far_context
+
+    @property
+    def target_context(self) -> bool:
+        """Whether windows have context on the target side."""
+        return not self.traits.source_only or self.sides not in self.traits.source_only
+
+
+def check_windows(model: ModelConfig, windows: WindowConfig) -> None:
+    """Refuse windows that an architecture cannot read.
+
+    Raises:
+        ConfigError: saying which, and what to change.
+    """
+    name = f"`model.architecture: {model.architecture}`"
+    if model.architecture == "doc2doc":
+        return
+    if windows.context == 0:
+        raise ConfigError(
+            f"{name} reads context, but `windows.context` is 0. Set it to 1 or more, or choose "
+            "`model.architecture: doc2doc` for a sentence-level system."
+        )
+    if windows.strategy == "multires":
+        raise ConfigError(
+            f"{name} needs a current sentence and its context, but `windows.strategy: multires` "
+            "cuts documents without context. Choose `windows.strategy: sliding`."
+        )
+    if model.after and windows.stride != 1:
+        raise ConfigError(
+            f"`model.after` needs one current sentence per window, but `windows.stride` is "
+            f"{windows.stride}. Set it to 1."
+        )
+    if model.after and windows.noisy_context:
+        raise ConfigError(
+            "`model.after` and `windows.noisy_context` do not go together: the noise replaces "
+            "sentences before the current one only. Set one of them to 0."
+        )

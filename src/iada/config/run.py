@@ -1,22 +1,25 @@
 """Everything that describes one training run; `config.yaml` in the run folder is this, resolved.
 
-The run that the embedded mini corpus is made for: minutes on two CPU cores.
+`mini_run` is the run that suits the embedded mini corpus: minutes on two CPU cores.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from iada.config.base import from_mapping, read_yaml, require, to_mapping
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.evaluate import EvaluateConfig
 from iada.config.method import METHOD_NAMES, AugmentConfig, Method, augmentation
-from iada.config.model import ModelConfig
+from iada.config.model import ModelConfig, check_windows
 from iada.config.train import TrainConfig
 from iada.errors import ConfigError, did_you_mean
+
+MiniSize = Literal["scarce", "plentiful"]
+"""How much training text the mini corpus has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,7 @@ class RunConfig:
         rule = f"at least `windows.max_length` ({longest}), so that every window fits in a batch"
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
+        check_windows(self.model, self.windows)
 
 
 def mini_run(
@@ -60,6 +64,7 @@ def mini_run(
     *,
     corpus: Path,
     output: Path,
+    size: MiniSize = "scarce",
     seed: int = 1,
     context: int = 3,
     updates: int | None = None,
@@ -74,10 +79,13 @@ def mini_run(
         method: the named system.
         corpus: folder of the mini corpus.
         output: run folder.
+        size: setting of the corpus. In the scarce one a system overfits, so that the best
+            checkpoint is found by validation and the run stops early.
         seed: seed of the run.
         context: context sentences; 0 gives a sentence-level system.
         updates: number of updates, if not the usual one.
     """
+    is_scarce = size == "scarce"
     train = TrainConfig(
         learning_rate=3e-3,
         warmup_updates=200,
@@ -86,14 +94,15 @@ def mini_run(
         max_tokens=1024,
         accumulation=1,
         max_updates=1000,  # All experiments with one seed are to fit in 90 minutes.
-        validate_every=200,
-        patience=0,
+        validate_every=50 if is_scarce else 200,
+        patience=4 if is_scarce else 0,
         keep_checkpoints=1,
         log_every=25,
         threads=1,
     )
     if updates is not None:
-        train = replace(train, max_updates=updates, validate_every=min(200, updates))
+        every = min(train.validate_every, updates)
+        train = replace(train, max_updates=updates, validate_every=every)
     return RunConfig(
         output=output,
         method=method,
@@ -107,7 +116,7 @@ def mini_run(
             heads=4,
             encoder_layers=2,
             decoder_layers=2,
-            dropout=0.05,
+            dropout=0.1 if is_scarce else 0.05,
             max_positions=256,
         ),
         augment=augmentation(method),

@@ -1,4 +1,4 @@
-"""A trained stock Marian model to CTranslate2's form, and the proof that it still says the same.
+"""Convert a trained stock Marian model for CTranslate2, and check that it translates the same.
 
 Only plain encoder-decoders can be converted. The weights and the order of the vocabulary stay as
 they are: the stock converter would drop the last token and begin from a zero vector, because that
@@ -20,12 +20,12 @@ from iada.config.data import DataConfig
 from iada.config.decode import DecodeConfig
 from iada.data.formats.readers import read_split
 from iada.data.tokens.subwords import BOS, EOS, UNK, Subwords
-from iada.decoding.engines.ctranslate2 import EXPORT_FILE, model_fingerprint
+from iada.decoding.engines import ENGINES
+from iada.decoding.engines.ctranslate2 import EXPORT_FILE, CTranslate2Engine
 from iada.decoding.engines.huggingface import HuggingFaceEngine
-from iada.decoding.engines.interface import Engine, Request, batches
-from iada.decoding.engines.prefill.engine import PrefillEngine
+from iada.decoding.engines.interface import Engine, Request, batches, model_fingerprint
 from iada.decoding.translator import DocumentTranslator, max_positions
-from iada.decoding.wavefront import OpenDocument, RequestRules
+from iada.decoding.wavefront import DocumentState, RequestRules
 from iada.errors import ModelError
 from iada.storage import replace_folder, write_json
 
@@ -37,8 +37,8 @@ LEAST_AGREEMENT = 0.99
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How often two engines say the same."""
+class EngineComparison:
+    """How often two engines give the same translation."""
 
     equal: int
     total: int
@@ -59,19 +59,20 @@ def export_model(
         subwords: its tokenizer.
         folder: where to write; what an earlier export left there is replaced.
         quantization: how weights are stored and computed with.
-        fingerprint: identifies the weights; see `iada.decoding.engines.ctranslate2`.
+        fingerprint: identifies the weights; see `model_fingerprint`.
 
     Raises:
         ModelError: the architecture cannot be converted, or the folder holds something else.
     """
-    if not PrefillEngine.supports(model):
+    if not ENGINES["ctranslate2"].takes(model):
         raise ModelError(
             f"A {type(model).__name__} cannot be exported: CTranslate2 takes plain encoder-decoders"
             " only (MarianMTModel). Translate it with the engine `huggingface`."
         )
     if folder.exists() and not (folder / EXPORT_FILE).is_file():
         raise ModelError(
-            f"{folder} exists and is no export. Choose another `--output`, or remove it yourself."
+            f"{folder} exists and is not an export. Choose another `--output`, or remove it "
+            "yourself."
         )
     # Slow to import, and only needed here.
     from ctranslate2.converters.transformers import BartLoader
@@ -107,7 +108,7 @@ def export_and_check(
     quantization: Quantization,
     windows: int,
     allow: bool,
-) -> Agreement:
+) -> EngineComparison:
     """Export the model of a translator and compare greedy translations of the dev split.
 
     Args:
@@ -119,10 +120,8 @@ def export_and_check(
         allow: keep a float32 model below `LEAST_AGREEMENT` and warn.
 
     Raises:
-        ModelError: a model in float32 says something else too often; nothing is left behind.
+        ModelError: a model in float32 disagrees too often; nothing is left behind.
     """
-    from iada.decoding.engines.ctranslate2 import CTranslate2Engine
-
     requests = held_out_requests(translator, data, windows)
     model, subwords = translator.model, translator.subwords
     export_model(
@@ -131,7 +130,7 @@ def export_and_check(
     greedy = DecodeConfig(beam=1, max_tokens=translator.decode.max_tokens)
     original = HuggingFaceEngine(model, subwords.special, greedy)
     converted = CTranslate2Engine(folder, subwords, replace(greedy, precision=quantization))
-    found = agreement(original, converted, requests, greedy.max_tokens)
+    found = compare_engines(original, converted, requests, greedy.max_tokens)
     if quantization == "float32" and found.share < LEAST_AGREEMENT:
         message = (
             f"{folder}: only {found.equal} of {found.total} greedy translations equal those of "
@@ -141,7 +140,7 @@ def export_and_check(
             shutil.rmtree(folder)
             raise ModelError(f"{message} Nothing was kept; `--allow` keeps it all the same.")
         logger.warning("%s", message)
-    record_agreement(folder, found)
+    record_comparison(folder, found)
     return found
 
 
@@ -160,27 +159,27 @@ def held_out_requests(
     for number, document in enumerate(read_split(data, "dev")):
         source = translator.subwords.encode(document.source.sentences, "source")
         target = translator.subwords.encode(document.target.sentences, "target")
-        opened = OpenDocument(number, document.source, source, reference=target)
-        while not opened.is_finished and len(requests) < windows:
-            if source[len(opened.texts)]:
-                requests.append(opened.next_request(rules))
-            opened.say("", [], [])
+        state = DocumentState(number, document.source, source, reference=target)
+        while not state.is_finished and len(requests) < windows:
+            if source[len(state.texts)]:
+                requests.append(state.next_request(rules))
+            state.append("", [], [])
     return requests
 
 
-def agreement(
+def compare_engines(
     one: Engine, other: Engine, requests: Sequence[Request], max_tokens: int
-) -> Agreement:
+) -> EngineComparison:
     """Count the requests for which two engines have the same best translation."""
     equal = 0
     for batch in batches(requests, max_tokens):
-        asked = [requests[i] for i in batch]
-        answers = zip(one.search(asked), other.search(asked), strict=True)
-        equal += sum(left[0].tokens == right[0].tokens for left, right in answers)
-    return Agreement(equal, len(requests))
+        same = [requests[i] for i in batch]
+        pairs = zip(one.search(same), other.search(same), strict=True)
+        equal += sum(left[0].tokens == right[0].tokens for left, right in pairs)
+    return EngineComparison(equal, len(requests))
 
 
-def record_agreement(folder: Path, found: Agreement) -> None:
-    """Add the result of the comparison to what an export says of itself."""
+def record_comparison(folder: Path, found: EngineComparison) -> None:
+    """Add the result of the comparison to the description of an export."""
     known = json.loads((folder / EXPORT_FILE).read_text(encoding="utf-8"))
     write_json(folder / EXPORT_FILE, known | {"agreement": asdict(found)})

@@ -1,14 +1,12 @@
-"""What an engine has answered so far, on disk, so that a killed run goes on where it was.
+"""Translate a file of documents into a file of the same format.
 
-Which requests are asked, and in which batches, follows from the input and the answers alone. So a
-run that is begun again asks the same questions in the same order: the first ones are answered from
-the journal, the rest by the engine, and the result is that of an unbroken run.
+The translation grows in `<output>.partial`, document by document, beside a journal of every result
+of the engine. A run that was killed is resumed by the same call and ends in the same bytes; at the
+end both files are removed and `<output>.json` says how the translation was made.
 
-Translate a file of documents into a file of the same form.
-
-The translation grows in `<output>.partial`, document by document, beside a journal of everything
-the engine has answered. A run that was killed is continued by the same call and ends in the same
-bytes; at the end both files go and `<output>.json` tells how the translation was made.
+Which requests are made, and in which batches, follows from the input and the results alone. So a
+resumed run makes the same requests in the same order: the first ones are answered from the journal,
+the rest by the engine.
 """
 
 import json
@@ -32,40 +30,38 @@ from iada.data.formats.readers import (
     split_files,
     stream_split,
 )
-from iada.data.prepared.prepared_corpus import sha256
-from iada.decoding.engines.ctranslate2 import model_fingerprint
-from iada.decoding.engines.interface import Engine, Hypothesis, Request
+from iada.decoding.engines.interface import Engine, Hypothesis, Request, model_fingerprint
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Task, Translated
+from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError, RunError
-from iada.storage import write_json
+from iada.storage import sha256, write_json
 
 logger = logging.getLogger(__name__)
 
 
 class JournaledEngine:
-    """An engine that remembers its answers in a file."""
+    """An engine that records its results in a file."""
 
     def __init__(self, engine: Engine, path: Path, settings: Mapping[str, object]) -> None:
-        """Open a journal, or begin one.
+        """Open a journal, or start one.
 
         Args:
-            engine: who answers what the journal does not know.
-            path: the file. One that was written with other settings is begun anew.
-            settings: everything that answers depend on.
+            engine: searches where the journal has no result.
+            path: the file. One that was written with other settings is started anew.
+            settings: everything that the results depend on.
         """
         self.engine = engine
         self.path = path
         self.replayed = 0
-        """Number of batches that were answered from the journal."""
+        """Number of batches that were read from the journal."""
         self._header = json.dumps(settings, sort_keys=True).encode() + b"\n"
         self._file: BinaryIO = path.open("r+b" if path.is_file() else "w+b")
         first = self._file.readline()
         self._is_replay = first == self._header
         if not self._is_replay:
             if first:
-                logger.info("%s is of other settings or other input; begun anew.", path)
-            self._append_from(0, self._header)
+                logger.info("%s belongs to other settings or input; starting anew.", path)
+            self._write_at(0, self._header)
 
     @property
     def name(self) -> str:
@@ -73,23 +69,23 @@ class JournaledEngine:
         return self.engine.name
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        """Return what was answered before, or ask the engine and write its answer down."""
+        """Return the recorded results, or let the engine search and record its results."""
         if self._is_replay:
-            known = self._next_known(len(requests))
+            known = self._read_next(len(requests))
             if known is not None:
                 self.replayed += 1
                 return known
         found = self.engine.search(requests)
         plain = [[[h.tokens, h.score] for h in hypotheses] for hypotheses in found]
         line = json.dumps(plain, separators=(",", ":")).encode() + b"\n"
-        self._append_from(self._file.tell(), line)
+        self._write_at(self._file.tell(), line)
         return found
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
-    def _next_known(self, count: int) -> list[list[Hypothesis]] | None:
+    def _read_next(self, count: int) -> list[list[Hypothesis]] | None:
         """Read the next batch; None where the journal ends or was cut off by a kill."""
         start = self._file.tell()
         line = self._file.readline()
@@ -101,17 +97,17 @@ class JournaledEngine:
             self._is_replay = False
             self._file.seek(start)
             if self.replayed:
-                logger.info("%s: %d batches were done already.", self.path, self.replayed)
+                logger.info("%s: resuming after %d batches.", self.path, self.replayed)
             return None
         if len(batch) != count:
             raise RunError(
                 f"{self.path} does not fit the input: batch {self.replayed + 1} has {len(batch)} "
-                f"answers to {count} requests. Remove it to begin anew."
+                f"results for {count} requests. Remove it to start anew."
             )
         return [[Hypothesis(tuple(tokens), score) for tokens, score in one] for one in batch]
 
-    def _append_from(self, place: int, line: bytes) -> None:
-        """Write a line at a place and forget everything after it."""
+    def _write_at(self, place: int, line: bytes) -> None:
+        """Write a line at a place and remove everything after it."""
         self._file.seek(place)
         self._file.truncate()
         self._file.write(line)
@@ -119,8 +115,6 @@ class JournaledEngine:
 
 
 Pieces = Callable[[], Iterator[Piece]]
-# These change neither requests nor answers.
-_WITHOUT_EFFECT = ("engine", "exported")
 
 
 def translate_file(
@@ -134,20 +128,20 @@ def translate_file(
     references: Path | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> dict[str, object]:
-    """Translate every document of a file; lines that part documents are kept as they are.
+    """Translate every document of a file; lines that separate documents are kept as they are.
 
     Args:
         translator: the model.
         source: text, TSV or JSON lines.
-        output: gets the same form; the target column or field of TSV and JSON lines is filled.
-        boundaries: what separates documents in plain text.
-        form: format of the file; by default what its name tells.
+        output: gets the same format; the target column or field of TSV and JSON lines is filled.
+        boundaries: what separates the documents of plain text.
+        form: format of the file; by default that of its name.
         languages: codes that may name columns and fields, source first.
         references: for text, a file of reference translations with the same lines.
         max_line_bytes: longest line that is read.
 
     Returns:
-        What `<output>.json` tells: engine, search settings, sentences and seconds.
+        The contents of `<output>.json`: engine, search settings, sentences and seconds.
     """
     files = CorpusFiles(source, references, languages, boundaries, max_line_bytes=max_line_bytes)
     pieces = file_pieces(form or detect_format(source.name), files)
@@ -158,9 +152,9 @@ def translate_file(
 def translate_split(
     translator: DocumentTranslator, data: DataConfig, split: Split, output: Path
 ) -> dict[str, object]:
-    """Translate a split of a corpus, whatever its form; result as in `translate_file`.
+    """Translate a split of a corpus, whatever its format; result as in `translate_file`.
 
-    Forms that cannot be written become plain text with a blank line between documents.
+    Formats that cannot be written become plain text with a blank line between documents.
     """
     with_references = translator.decode.target_context == "gold"
     pieces = split_pieces(data, split, with_references=with_references)
@@ -173,7 +167,7 @@ def translations_name(data: DataConfig) -> str:
     name = data.paths("test")[1].name.removesuffix(".gz")
     if FORMATS[file_format(data, "test")].pieces is not None:
         return name
-    # Plain text: a name that promises another form would mislead.
+    # Plain text: a name that promises another format would mislead.
     return f"{name.rpartition('.')[0]}.{data.target_language}"
 
 
@@ -186,7 +180,7 @@ def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pi
     return file_pieces(form, files if with_references else replace(files, target=None))
 
 
-def count(pieces: Pieces) -> tuple[int, int]:
+def count_lines(pieces: Pieces) -> tuple[int, int]:
     """Return the number of lines and of documents."""
     lines = documents = 0
     for piece in pieces():
@@ -197,12 +191,12 @@ def count(pieces: Pieces) -> tuple[int, int]:
 
 
 def details_file(output: Path) -> Path:
-    """Return the file that tells how a translation was made."""
+    """Return the file that says how a translation was made."""
     return output.with_name(f"{output.name}.json")
 
 
-def alternatives_file(output: Path) -> Path:
-    """Return the file of all translations of each sentence, if more than one was wanted."""
+def n_best_file(output: Path) -> Path:
+    """Return the file of the best translations of each sentence, if there is more than one."""
     return output.with_name(f"{output.name}.nbest.jsonl")
 
 
@@ -213,9 +207,9 @@ def translate_pieces(
 
     Args:
         translator: the model.
-        inputs: the files that the pieces come from. If one changes, a broken run begins anew.
-        pieces: gives the same pieces each time.
-        output: gets what the pieces render, one after the other.
+        inputs: the files that the pieces come from. If one changes, a killed run starts anew.
+        pieces: returns the same pieces each time.
+        output: gets the rendered pieces, one after the other.
     """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Choose a file as `--output`.")
@@ -223,11 +217,11 @@ def translate_pieces(
         raise DataError(f"{output} is the input itself. Choose another `--output`.")
     documents = _Documents(pieces)
     counts = [
-        len(task.document) for task in documents if any(map(str.strip, task.document.sentences))
+        len(given.document) for given in documents if any(map(str.strip, given.document.sentences))
     ]
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
-    # Before anything is written: an over-long sentence is refused without a trace.
+    # Before anything is written: a sentence that is too long is refused without leaving files.
     total = translator.check(documents)
     output.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -259,21 +253,21 @@ def translate_pieces(
 
 @dataclass(frozen=True)
 class _Documents:
-    """The documents of a file, to be gone through more than once."""
+    """The documents of a file, which can be iterated over more than once."""
 
     pieces: Pieces
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[TranslationInput]:
         for piece in self.pieces():
             if piece.document is not None:
-                yield Task(piece.document, piece.reference)
+                yield TranslationInput(piece.document, piece.reference)
 
 
 class _Writer:
-    """Files that grow under another name until they are whole."""
+    """Output files that have another name until they are complete."""
 
-    def __init__(self, output: Path, has_alternatives: bool) -> None:
-        self.paths = [output, *([alternatives_file(output)] if has_alternatives else [])]
+    def __init__(self, output: Path, has_n_best: bool) -> None:
+        self.paths = [output, *([n_best_file(output)] if has_n_best else [])]
         self.files: list[TextIO] = []
         self.line = 0
 
@@ -285,26 +279,26 @@ class _Writer:
         for file in self.files:
             file.close()
 
-    def write(self, piece: Piece, translated: Translated | None) -> None:
+    def write(self, piece: Piece, translation: DocumentTranslation | None) -> None:
         """Append a piece, with its translation if it is a document."""
-        lines = piece.render([] if translated is None else translated.document.sentences)
+        lines = piece.render([] if translation is None else translation.document.sentences)
         self.files[0].writelines(f"{line}\n" for line in lines)
-        if translated is not None:
+        if translation is not None:
             self.files[0].flush()
             for file in self.files[1:]:
-                file.writelines(_alternatives(translated))
+                file.writelines(_n_best_lines(translation))
                 file.flush()
 
     def finish(self) -> None:
-        """Give the files their names."""
+        """Give the files their final names."""
         for path in reversed(self.paths):
             os.replace(_partial(path), path)
 
 
-def _alternatives(translated: Translated) -> Iterator[str]:
-    for number, found in enumerate(translated.alternatives, start=1):
+def _n_best_lines(translation: DocumentTranslation) -> Iterator[str]:
+    for number, found in enumerate(translation.alternatives, start=1):
         entry = {
-            "document": translated.document.name,
+            "document": translation.document.name,
             "sentence": number,
             "hypotheses": [{"text": one.text, "score": one.score} for one in found],
         }
@@ -316,14 +310,13 @@ def _partial(path: Path) -> Path:
 
 
 def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, object]:
-    """Return everything that the answers of the engine depend on."""
-    decode = to_mapping(translator.decode)
+    """Return everything that the results of the engine depend on."""
     return {
         "inputs": [sha256(path) for path in inputs],
         "model": model_fingerprint(translator.model),
         "engine": translator.engine.name,
         "windows": to_mapping(translator.windows),
-        "decode": {key: value for key, value in decode.items() if key not in _WITHOUT_EFFECT},
+        "decode": translator.decode.search_settings(),
     }
 
 

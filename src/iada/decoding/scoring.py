@@ -1,6 +1,10 @@
-"""How probable a model finds a given translation."""
+"""How probable a model finds each token of a given translation."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.windows import Windows
@@ -9,37 +13,45 @@ from iada.models.observation import Observer
 
 
 @torch.inference_mode()
-def log_probabilities(
-    observer: Observer, windows: Windows, numbers: list[int], *, pad_id: int, max_tokens: int
-) -> list[float]:
-    """Return the summed log-probability of the labels of each window, dropout off.
+def token_log_probabilities(
+    observer: Observer,
+    windows: Windows,
+    numbers: Sequence[int],
+    *,
+    pad_id: int,
+    max_tokens: int,
+) -> list[NDArray[np.float64]]:
+    """Return the log-probability of every label of each window, without dropout.
 
     Args:
-        observer: of the model to ask.
+        observer: of the model that scores.
         windows: where the windows are.
         numbers: which of them to score.
         pad_id: id of the padding token.
         max_tokens: budget of a batch, padding included.
+
+    Returns:
+        For each window (labels in its loss,), in the order of the text. Their sum is the
+        log-probability of the translation.
     """
     model = observer.model.eval()
     device = next(model.parameters()).device
     collate = Collator(pad_id)
     longest = windows.lengths().max(axis=1)
+    # Windows of similar length share a batch, the longest first.
     order = sorted(range(len(numbers)), key=lambda i: int(longest[numbers[i]]), reverse=True)
-    scores = [0.0] * len(numbers)
+    found: list[NDArray[np.float64]] = [np.empty(0)] * len(numbers)
     position = 0
     while position < len(order):
         rows = max(1, max_tokens // int(longest[numbers[order[position]]]))
         chosen = order[position : position + rows]
         batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
-        labels = batch["labels"]
-        rows_of_labels, columns = (labels >= 0).nonzero(as_tuple=True)
-        chosen_labels = labels[rows_of_labels, columns]
+        in_loss = batch["labels"] >= 0
         logits = at_least_float32(observer.forward(batch).logits)
-        token_scores = logits.log_softmax(dim=-1).gather(1, chosen_labels[:, None]).squeeze(1)
-        sums = torch.zeros(len(chosen), dtype=torch.float64, device=device)
-        sums.index_add_(0, rows_of_labels, token_scores.double())
-        for i, score in zip(chosen, sums.tolist(), strict=True):
-            scores[i] = score
+        picked = logits.log_softmax(dim=-1).gather(1, batch["labels"][in_loss][:, None])
+        scores = picked.squeeze(1).double().cpu().numpy()
+        ends = np.cumsum(in_loss.sum(dim=1).cpu().numpy())
+        for i, part in zip(chosen, np.split(scores, ends[:-1]), strict=True):
+            found[i] = part
         position += rows
-    return scores
+    return found

@@ -1,24 +1,22 @@
-"""Source context from other documents, to see what a model loses without the right one.
+"""Documents left to right, batched across documents.
 
-Sentences are drawn from a sample of the input that is the same whatever the order and number of
-documents in flight: each draw depends on the seed, the document, the sentence and the place alone.
-
-One document on its way, and what is asked for its next sentence.
+Sentence i of a document needs the model's own translations of the sentences before it, so a
+document is sequential; documents are independent, so each wave translates the next sentence of
+every open document. When a document ends, the longest that waits takes its place. Few documents
+are in memory at a time, and they are returned in the order of the input.
 
     source   c1 <sep> c2 <sep> c3 <sep> x </s>
     prefix   <s> c1 <sep> c2 <sep> c3 <sep>
 
 A window that is too long loses its oldest context, on both sides together. With `unit: window` the
-prefix is `<s>` alone and the answer holds a translation of every sentence of the window; an answer
-with another number of sentences is not used, and the same sentence is asked for again with less
+prefix is `<s>` alone and the output holds a translation of every sentence of the window; an output
+with another number of sentences is not used, and the sentence is translated again with less
 context.
 
-Documents left to right, batched across documents.
-
-Sentence i of a document needs the model's own translations of the sentences before it, so a
-document is sequential; documents are independent, so each wave translates the next sentence of
-every open document. When a document ends, the longest that waits takes its place. Few documents
-are in memory at a time, and they leave in the order in which they came.
+With `source_context: random` the source context comes from other documents, to measure what a model
+loses without the right one. Sentences are drawn from a sample of the input, and each draw depends
+on the seed, the document, the sentence and the position alone, not on the documents that happen to
+be open.
 """
 
 import logging
@@ -47,8 +45,8 @@ class ContextSample:
     sentences: tuple[tuple[int, str], ...]
     seed: int
 
-    def context_of(self, number: int, document: Document, size: int) -> list[list[str]]:
-        """Return other context for each sentence of a document, at most `size` sentences each."""
+    def draw_context(self, number: int, document: Document, size: int) -> list[list[str]]:
+        """Draw context for each sentence of a document, at most `size` sentences each."""
         others = [text for owner, text in self.sentences if owner != number]
         contexts = []
         for place in range(len(document)):
@@ -113,48 +111,49 @@ class Alternative:
 
 
 @dataclass
-class OpenDocument:
-    """What is to be said of a document and what was said."""
+class DocumentState:
+    """A document, and what has been translated of it."""
 
     number: int
     document: Document
     source: list[list[int]]
     """Tokens of each sentence."""
     context: list[list[list[int]]] | None = None
-    """Other source context of each sentence, as many sentences as its own; None is its own."""
+    """Source context of each sentence if it is not the document's own, as many sentences."""
     reference: list[list[int]] | None = None
-    """Target context that is used in place of what was said."""
-    said: list[list[int]] = field(default_factory=list)
-    """Tokens of each translation."""
+    """Target context that is used in place of the model's own translations."""
+    target: list[list[int]] = field(default_factory=list)
+    """Tokens of each translation so far."""
     texts: list[str] = field(default_factory=list)
+    """Each translation so far."""
     alternatives: list[list[Alternative]] = field(default_factory=list)
-    """Best translations of each sentence, if more than one is wanted."""
-    left_out: int = 0
-    """Context sentences that the next request does without."""
+    """Best translations of each sentence, best first."""
+    dropped_context: int = 0
+    """Number of context sentences that the next request is made without."""
 
     @property
     def is_finished(self) -> bool:
         """Whether every sentence has its translation."""
         return len(self.texts) == len(self.source)
 
-    def say(self, text: str, tokens: list[int], alternatives: list[Alternative]) -> None:
-        """Take the translation of the next sentence."""
+    def append(self, text: str, tokens: list[int], alternatives: list[Alternative]) -> None:
+        """Add the translation of the next sentence."""
         self.texts.append(text)
-        self.said.append(tokens)
+        self.target.append(tokens)
         self.alternatives.append(alternatives)
-        self.left_out = 0
+        self.dropped_context = 0
 
     def skip_empty(self) -> int:
-        """Say nothing for the empty sentences that come next; return their number."""
+        """Give the empty sentences that come next empty translations; return their number."""
         before = len(self.texts)
         while not self.is_finished and not self.source[len(self.texts)]:
-            self.say("", [], [Alternative("", 0.0)])
+            self.append("", [], [Alternative("", 0.0)])
         return len(self.texts) - before
 
     def next_request(self, rules: RequestRules) -> Request:
-        """Ask for the next sentence."""
+        """Return the request for the next sentence, with as much context as fits."""
         context = rules.window_frame.context(rules.windows)
-        first = max(0, len(self.texts) - context) + self.left_out
+        first = max(0, len(self.texts) - context) + self.dropped_context
         while True:
             request = self._request(first, rules)
             longest = max(len(request.source), len(request.prefix))
@@ -162,18 +161,18 @@ class OpenDocument:
             if (fits and longest <= rules.windows.max_length) or first >= len(self.texts):
                 return request
             first += 1
-            self.left_out += 1
+            self.dropped_context += 1
 
     def _request(self, first: int, rules: RequestRules) -> Request:
         decode, frame = rules.decode, rules.window_frame
         number = len(self.texts)
         before = self._source_context(first, decode)
         source = self._source(before, rules)
-        asked = len(source) - 1 if decode.unit == "window" else len(self.source[number])
-        max_new = int(decode.max_length_ratio * asked) + decode.max_length_offset
+        length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
+        max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         target: Sequence[Sequence[int]] = []
         if decode.unit == "sentence" and decode.target_context != "none" and frame.target_context:
-            target = (self.reference or self.said)[first:number]
+            target = (self.reference or self.target)[first:number]
         return Request(
             source=tuple(source),
             prefix=tuple(frame.prefix(target)),
@@ -199,28 +198,25 @@ class OpenDocument:
                 return source
             after -= 1
 
-    def answer(self, hypothesis: Hypothesis, request: Request, sep: int) -> tuple[int, ...] | None:
-        """Return the tokens of the sentence itself; None if the answer cannot be used.
 
-        After None, the next request has one context sentence less.
-        """
-        if not request.may_separate:
-            return hypothesis.tokens
-        if hypothesis.tokens.count(sep) != request.source.count(sep):
-            self.left_out += 1
-            return None
-        start = len(hypothesis.tokens) - 1 - hypothesis.tokens[::-1].index(sep)
-        return hypothesis.tokens[start + 1 :]
+def last_sentence(hypothesis: Hypothesis, request: Request, sep: int) -> tuple[int, ...] | None:
+    """Return the tokens of the sentence itself; None if the number of sentences is wrong."""
+    if not request.may_separate:
+        return hypothesis.tokens
+    if hypothesis.tokens.count(sep) != request.source.count(sep):
+        return None
+    start = len(hypothesis.tokens) - 1 - hypothesis.tokens[::-1].index(sep)
+    return hypothesis.tokens[start + 1 :]
 
 
 logger = logging.getLogger(__name__)
 
-# Documents read ahead for each open one, so that there are long ones to begin with.
+# Documents read ahead for each open one, so that there are long ones to start with.
 _READ_AHEAD = 4
 
 
 @dataclass(frozen=True)
-class Task:
+class TranslationInput:
     """A document to translate."""
 
     document: Document
@@ -229,7 +225,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Translated:
+class DocumentTranslation:
     """A document's translation."""
 
     document: Document
@@ -248,23 +244,25 @@ class Wavefront:
     """Where source context is drawn from, if it is not the document's own."""
     sentences: int = 0
     """Number of sentences translated so far."""
-    cut_short: int = 0
+    truncated: int = 0
     """Number of translations that reached the length limit."""
     miscounted: int = 0
-    """Number of answers with another number of sentences than their window."""
-    _waiting: list[OpenDocument] = field(default_factory=list)
-    _open: list[OpenDocument] = field(default_factory=list)
+    """Number of outputs with another number of sentences than their window."""
+    _waiting: list[DocumentState] = field(default_factory=list)
+    _open: list[DocumentState] = field(default_factory=list)
 
-    def translate(self, tasks: Iterable[Task], total: int | None = None) -> Iterator[Translated]:
+    def translate(
+        self, inputs: Iterable[TranslationInput], total: int | None = None
+    ) -> Iterator[DocumentTranslation]:
         """Yield the translations of documents, in their order.
 
         Args:
-            tasks: the documents; they are read as they are needed.
+            inputs: the documents; they are read as they are needed.
             total: number of sentences, for the progress bar.
         """
         decode = self.rules.decode
-        remaining = enumerate(tasks)
-        finished: dict[int, OpenDocument] = {}
+        remaining = enumerate(inputs)
+        finished: dict[int, DocumentState] = {}
         read = written = 0
         bar = tqdm(total=total, desc="translate", unit="sentence", disable=not sys.stderr.isatty())
         with bar:
@@ -273,9 +271,9 @@ class Wavefront:
                     item = next(remaining, None)
                     if item is None:
                         break
-                    self._waiting.append(self._begin(*item))
+                    self._waiting.append(self._encode(*item))
                     read += 1
-                self._fill_slots()
+                self._open_longest()
                 if not self._open:
                     break
                 before = self.sentences
@@ -286,34 +284,34 @@ class Wavefront:
                 self._open = [d for d in self._open if not d.is_finished]
                 bar.update(self.sentences - before)
                 while written in finished:
-                    yield _translated(finished.pop(written))
+                    yield _to_translation(finished.pop(written))
                     written += 1
         self._report()
 
-    def _begin(self, number: int, task: Task) -> OpenDocument:
-        document = task.document
+    def _encode(self, number: int, given: TranslationInput) -> DocumentState:
+        document = given.document
         source = self.subwords.encode(document.sentences, "source")
         check_lengths(document, source, self.rules.windows.max_length)
         context = None
         if self.sample is not None:
-            drawn = self.sample.context_of(number, document, self.rules.windows.context)
+            drawn = self.sample.draw_context(number, document, self.rules.windows.context)
             context = [self.subwords.encode(texts, "source") for texts in drawn]
         reference = None
         if self.rules.decode.target_context == "gold":
-            reference = self._reference(task)
-        return OpenDocument(number, document, source, context, reference)
+            reference = self._encode_reference(given)
+        return DocumentState(number, document, source, context, reference)
 
-    def _reference(self, task: Task) -> list[list[int]]:
-        found = task.reference
-        if found is None or len(found) != len(task.document):
+    def _encode_reference(self, given: TranslationInput) -> list[list[int]]:
+        found = given.reference
+        if found is None or len(found) != len(given.document):
             raise DataError(
-                f"{task.document.name}: `decode.target_context: gold` needs a reference "
+                f"{given.document.name}: `decode.target_context: gold` needs a reference "
                 "translation of every sentence. Give references, or choose `own` or `none`."
             )
         return self.subwords.encode(found.sentences, "target")
 
-    def _fill_slots(self) -> None:
-        """Open waiting documents, the longest first."""
+    def _open_longest(self) -> None:
+        """Open as many waiting documents as may be open, the longest first."""
         free = self.rules.decode.open_documents - len(self._open)
         self._waiting.sort(key=lambda d: (-len(d.source), d.number))
         for document in self._waiting[:free]:
@@ -328,47 +326,43 @@ class Wavefront:
         for batch in batches(requests, self.rules.decode.max_tokens):
             found = self.engine.search([requests[i] for i in batch])
             for i, hypotheses in zip(batch, found, strict=True):
-                self._take(active[i], requests[i], hypotheses)
+                self._accept(active[i], requests[i], hypotheses)
 
-    def _take(
-        self, document: OpenDocument, request: Request, hypotheses: Sequence[Hypothesis]
+    def _accept(
+        self, document: DocumentState, request: Request, hypotheses: Sequence[Hypothesis]
     ) -> None:
-        """Give a document the answer to its request."""
-        sep = self.rules.special.sep
+        """Add the best hypothesis to a document, or let it try again with less context."""
         usable = []
         for hypothesis in hypotheses:
-            left_out = document.left_out
-            tokens = document.answer(hypothesis, request, sep)
-            if tokens is None:
-                if hypothesis is hypotheses[0]:
-                    self.miscounted += 1
-                    return
-                document.left_out = left_out
-            else:
-                usable.append(
-                    Alternative(_one_line(self.subwords.decode(tokens)), hypothesis.score)
-                )
+            tokens = last_sentence(hypothesis, request, self.rules.special.sep)
+            if tokens is not None:
+                text = _to_one_line(self.subwords.decode(tokens))
+                usable.append(Alternative(text, hypothesis.score))
+            elif hypothesis is hypotheses[0]:
+                self.miscounted += 1
+                document.dropped_context += 1
+                return
         text = usable[0].text
         # Context is segmented as in training, whatever pieces the search chose.
         (ids,) = self.subwords.encode([text], "target")
-        self.cut_short += len(hypotheses[0].tokens) >= request.max_new
+        self.truncated += len(hypotheses[0].tokens) >= request.max_new
         self.sentences += 1
-        document.say(text, ids, usable)
+        document.append(text, ids, usable)
 
     def _report(self) -> None:
         decode = self.rules.decode
-        if self.cut_short:
+        if self.truncated:
             logger.warning(
                 "%d of %d translations reached the length limit (%s times the source plus %d "
                 "tokens).",
-                self.cut_short,
+                self.truncated,
                 self.sentences,
                 decode.max_length_ratio,
                 decode.max_length_offset,
             )
         if self.miscounted:
             logger.warning(
-                "%d answers had another number of sentences than their window; these sentences "
+                "%d outputs had another number of sentences than their window; these sentences "
                 "were translated again with less context.",
                 self.miscounted,
             )
@@ -384,13 +378,13 @@ def check_lengths(document: Document, source: Sequence[Sequence[int]], longest: 
             )
 
 
-def _translated(document: OpenDocument) -> Translated:
-    return Translated(
+def _to_translation(document: DocumentState) -> DocumentTranslation:
+    return DocumentTranslation(
         Document(document.document.name, tuple(document.texts)),
         tuple(tuple(found) for found in document.alternatives),
     )
 
 
-def _one_line(text: str) -> str:
-    """Return the text as a line can hold it: byte pieces can spell what no line may hold."""
+def _to_one_line(text: str) -> str:
+    """Replace the characters that no line may hold; byte pieces can spell them."""
     return text.translate({ord(symbol): " " for symbol in "\n\r\0"})

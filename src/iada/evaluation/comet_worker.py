@@ -6,7 +6,7 @@ Python 3.8, the oldest that COMET runs on. The only argument is the path of the 
 
 First the worker says `ready`, with its versions. Then it answers each line of standard input, of
 kind `score` with an `id`, a `batch_size` and `segments` of `src`, `mt` and `ref`, by `scores` with
-the same id. What goes wrong is told as `error`, with a reason and a message. It ends when its input
+the same id. Failures are reported as `error`, with a reason and a message. It ends when its input
 ends.
 """
 

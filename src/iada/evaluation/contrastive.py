@@ -1,18 +1,15 @@
-"""Contrastive evaluation: is the reference more probable than its variants?
+"""Contrastive sets: does the model prefer the reference, and does it write the right word?
 
-The sets are read by `iada.data.formats.contrapro`. An item counts as correct if the model finds the
-reference strictly more probable than every contrastive variant, by summed log-probability, given
-the reference context on both sides.
+The sets are read by `iada.data.formats.contrapro`. *Contrastive* accuracy scores given
+translations: an item is correct if the model finds the reference strictly more probable than every
+variant, by summed log-probability, given the reference context on both sides.
 
-Generative accuracy on a contrastive set: does the model write the right word by itself?
-
-Scoring asks which of several given translations a model prefers; here it translates, with its own
-translations as context, and the output is searched for words. Works for any system that translates.
-
-The expected words of an item are those that the reference has and no variant has, such as the right
-pronoun; the wrong words are those that a variant has and the reference has not. How often a word
-occurs counts: a variant that says "sie" twice has it once more than a reference that says it once.
-Words are compared without case. Two verdicts are kept:
+*Generative* accuracy works for any system that translates: the model translates each item, with its
+own translations as context, and the output is searched for words. The expected words of an item are
+those that the reference has and no variant has, such as the right pronoun; the wrong words are
+those that a variant has and the reference has not. How often a word occurs counts: a variant that
+says "sie" twice has it once more than a reference that says it once. Case is ignored. Two verdicts
+are kept:
 
 - `expected` (as ctxpro and the generative ContraPro count): every expected word is in the output;
 - `exclusive` (stricter): and no wrong word is in it more often than in the reference.

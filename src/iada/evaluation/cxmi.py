@@ -1,6 +1,4 @@
-"""How probable a model finds each token of a given translation.
-
-How much a model uses its context: CXMI and P-CXMI (Fernandes et al., 2021, 2023).
+"""How much a model uses its context: CXMI and P-CXMI (Fernandes et al., 2021, 2023).
 
 CXMI is the mean over sentences of log p(y | x, C) - log p(y | x): how much more probable the
 reference translation y becomes when the model sees the context C on both sides. P-CXMI is the same
@@ -13,62 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from iada.data.documents import ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import EOS
-from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.windows import Windows
+from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.translator import DocumentTranslator
-from iada.evaluation.metrics import FloatArray
-from iada.method.selection import at_least_float32
+from iada.evaluation.sufficient_statistics import FloatArray
 from iada.models.observation import Observer
-
-
-@torch.inference_mode()
-def token_log_probabilities(
-    observer: Observer,
-    windows: Windows,
-    numbers: Sequence[int],
-    *,
-    pad_id: int,
-    max_tokens: int,
-) -> list[FloatArray]:
-    """Return the log-probability of every label of each window, dropout off.
-
-    Args:
-        observer: of the model to ask.
-        windows: where the windows are.
-        numbers: which of them to score.
-        pad_id: id of the padding token.
-        max_tokens: budget of a batch, padding included.
-
-    Returns:
-        For each window (labels in its loss,), in the order of the text. Their sum is what
-        `iada.decoding.scoring.log_probabilities` returns.
-    """
-    model = observer.model.eval()
-    device = next(model.parameters()).device
-    collate = Collator(pad_id)
-    longest = windows.lengths().max(axis=1)
-    # Windows of like length share a batch, the longest first.
-    order = sorted(range(len(numbers)), key=lambda i: int(longest[numbers[i]]), reverse=True)
-    found: list[FloatArray] = [np.empty(0)] * len(numbers)
-    position = 0
-    while position < len(order):
-        rows = max(1, max_tokens // int(longest[numbers[order[position]]]))
-        chosen = order[position : position + rows]
-        batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
-        in_loss = batch["labels"] >= 0
-        logits = at_least_float32(observer.forward(batch).logits)
-        picked = logits.log_softmax(dim=-1).gather(1, batch["labels"][in_loss][:, None])
-        scores = picked.squeeze(1).double().cpu().numpy()
-        ends = np.cumsum(in_loss.sum(dim=1).cpu().numpy())
-        for i, part in zip(chosen, np.split(scores, ends[:-1]), strict=True):
-            found[i] = part
-        position += rows
-    return found
 
 
 @dataclass(frozen=True)

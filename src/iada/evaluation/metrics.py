@@ -1,33 +1,24 @@
-"""Segments: what a learned metric scores, and what such a metric promises.
+"""Metrics of translations and of runs: one table, `METRICS`, which everything else reads.
 
-Blocks of sentences for document-level use of a segment metric (SLIDE, Raunak et al., 2024).
-
-A window slides over each document; every block, joined to one segment, is scored as if it were a
-sentence, and the scores are averaged.
-
-Sufficient statistics: the counts of each unit from which a score of many units follows.
-
-A unit is a sentence or a document, a row of counts. Rows are added up, whole corpora, parts of
-them or resamples alike, and a formula turns sums into scores. sacreBLEU counts; the formulas are
-those of sacreBLEU, for many sums at once, and tests hold them to its command line.
-
-BLEU by sentences and by documents, through sacreBLEU, of one system.
-
-The metrics of each level: sentences and documents, for all systems at once.
+A metric says how it is called, shown and computed. Those of translations are computed from the
+counts of sentences or documents (`iada.evaluation.sufficient_statistics`). Learned metrics such as
+COMET score segments: sentences, or blocks of sentences (SLIDE, Raunak et al., 2024). Metrics of
+runs are read from what a run has recorded.
 """
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
-
-import numpy as np
-import numpy.typing as npt
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
-from iada.errors import ConfigError
+from iada.evaluation.sufficient_statistics import (
+    Measurement,
+    measure_bleu,
+    measure_chrf,
+    measure_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -92,153 +83,6 @@ def blocks(
     return found
 
 
-FloatArray = npt.NDArray[np.float64]
-Formula = Callable[[FloatArray], FloatArray]
-"""(rows, statistics) sums to (rows,) scores."""
-
-_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-_ORDERS = 4
-_BETA_SQUARED = 4
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One metric on the same units of one system or more."""
-
-    signature: str
-    formula: Formula
-    systems: tuple[FloatArray, ...]
-    """For each system (units, statistics)."""
-
-    def score(self, number: int, units: npt.NDArray[np.bool_] | None = None) -> float:
-        """Return the score of a system, on all units or those of a mask (units,)."""
-        rows = self.systems[number]
-        chosen = rows if units is None else rows[units]
-        return float(self.formula(chosen.sum(axis=0, keepdims=True))[0])
-
-
-def measure_bleu(
-    systems: Sequence[Sequence[str]],
-    references: Sequence[str],
-    config: EvaluateConfig,
-    *,
-    language: str | None = None,
-) -> Measurement:
-    """Count n-grams for BLEU: up to 4-grams, exponential smoothing, one reference.
-
-    Args:
-        systems: the texts of each system, one per unit.
-        references: one text per unit.
-        config: case and tokeniser.
-        language: code of the target language, which may decide the tokeniser.
-    """
-    tokenizer = tokenizer_for(language, config)
-    try:
-        metric = BLEU(
-            lowercase=config.lowercase,
-            tokenize=tokenizer,
-            smooth_method="exp",
-            # Otherwise sacreBLEU warns of tokenised text that was said to be tokenised.
-            force=config.tokenized,
-            references=[references],
-        )
-    except (RuntimeError, ImportError):
-        if not tokenizer.endswith("-mecab"):
-            raise
-        raise ConfigError(
-            f"The tokeniser {tokenizer} is not installed. Install it with `pip install "
-            f"'sacrebleu[{tokenizer.removesuffix('-mecab')}]'`, or choose another one with "
-            "`--tokenizer`, for example char; scores of different tokenisers do not compare."
-        ) from None
-    counts = tuple(_counts(metric, texts) for texts in systems)
-    return Measurement(str(metric.get_signature()), bleu_scores, counts)
-
-
-def measure_chrf(
-    systems: Sequence[Sequence[str]], references: Sequence[str], config: EvaluateConfig
-) -> Measurement:
-    """Count character n-grams for chrF2 (order 6, no words); arguments as in `measure_bleu`."""
-    metric = CHRF(lowercase=config.lowercase, references=[references])
-    counts = tuple(_counts(metric, texts) for texts in systems)
-    return Measurement(str(metric.get_signature()), chrf_scores, counts)
-
-
-def measure_mean(systems: Sequence[Sequence[Sequence[float]]], signature: str) -> Measurement:
-    """Take values whose mean, times 100, is the score.
-
-    Args:
-        systems: for each system and unit its values, one or more.
-        signature: how the values were made.
-    """
-    counts = tuple(
-        np.array([[sum(values), len(values)] for values in units], dtype=np.float64)
-        for units in systems
-    )
-    return Measurement(signature, mean_scores, counts)
-
-
-def tokenizer_for(language: str | None, config: EvaluateConfig) -> str:
-    """Return sacreBLEU's name of the tokeniser for a language code such as `de` or `zh-CN`."""
-    if config.tokenized:
-        return "none"
-    if config.tokenizer != "auto":
-        return config.tokenizer
-    code = (language or "").lower().replace("_", "-").split("-")[0]
-    return _TOKENIZERS.get(code, "13a")
-
-
-def bleu_scores(sums: FloatArray) -> FloatArray:
-    """BLEU of summed counts.
-
-    Args:
-        sums: (rows, 10): hypothesis and reference length, matches of each order, hypothesis
-            n-grams of each order.
-
-    Returns:
-        (rows,), 0 to 100.
-    """
-    hypothesis, reference = sums[:, 0], sums[:, 1]
-    matches, total = sums[:, 2 : 2 + _ORDERS], sums[:, 2 + _ORDERS :]
-    no_match = matches == 0
-    # Each order without a match halves the count that stands in for its matches once more.
-    smoothed = np.where(no_match, 0.5 ** np.cumsum(no_match, axis=1), matches)
-    defined = (total > 0).all(axis=1) & ~no_match.all(axis=1)
-    precision = np.where(defined[:, None], smoothed / np.maximum(total, 1), 1.0)
-    shortness = np.minimum(1 - reference / np.maximum(hypothesis, 1), 0)
-    scores = 100 * np.exp(np.log(precision).mean(axis=1) + shortness)
-    return np.where(defined, scores, 0.0)
-
-
-def chrf_scores(sums: FloatArray) -> FloatArray:
-    """chrF2 of summed counts.
-
-    Args:
-        sums: (rows, 18): hypothesis n-grams, reference n-grams and matches of each order.
-
-    Returns:
-        (rows,), 0 to 100.
-    """
-    hypothesis, reference, matches = (sums[:, start::3] for start in range(3))
-    # Orders that one side lacks, in a very short text, are left out of the means.
-    counted = (hypothesis > 0) & (reference > 0)
-    orders = np.maximum(counted.sum(axis=1), 1)
-    precision = np.where(counted, matches / np.maximum(hypothesis, 1), 0).sum(axis=1) / orders
-    recall = np.where(counted, matches / np.maximum(reference, 1), 0).sum(axis=1) / orders
-    weighted = _BETA_SQUARED * precision + recall
-    scores = 100 * (1 + _BETA_SQUARED) * precision * recall / np.where(weighted > 0, weighted, 1)
-    return np.asarray(scores)
-
-
-def mean_scores(sums: FloatArray) -> FloatArray:
-    """Mean times 100 of (rows, 2) sums: of the values, and of how many there are."""
-    return np.asarray(100 * sums[:, 0] / np.maximum(sums[:, 1], 1))
-
-
-def _counts(metric: BLEU | CHRF, texts: Sequence[str]) -> FloatArray:
-    # sacreBLEU offers no public way to the counts of each unit that works for chrF too.
-    return np.array(metric._extract_corpus_statistics(texts, None), dtype=np.float64)
-
-
 @dataclass(frozen=True)
 class Score:
     """A corpus score and the signature that makes it comparable."""
@@ -275,7 +119,7 @@ def sentences_of(documents: Sequence[Document]) -> list[str]:
 
 
 def joined(documents: Sequence[Document]) -> list[str]:
-    """Return each document as one line, its sentences parted by a space."""
+    """Return each document as one line, its sentences joined by a space."""
     return [" ".join(document.sentences) for document in documents]
 
 
@@ -289,101 +133,263 @@ def _bleu(
     return Score(found.score(0), found.signature)
 
 
-Systems = Mapping[str, Sequence[Document]]
-"""Translated documents by name of the system."""
-
-
 @dataclass(frozen=True)
-class Level:
-    """Metrics on units of one kind."""
+class Translations:
+    """What metrics of translations are computed from."""
 
-    unit: Literal["sentence", "document"]
-    names: tuple[str, ...]
-    """Systems, in the order of the measurements."""
-    metrics: Mapping[str, Measurement]
+    systems: Mapping[str, Sequence[Document]]
+    """Translated documents by name of the system."""
+    references: Sequence[Document]
+    sources: Sequence[Document] | None
+    """Source documents; a scorer needs them."""
+    config: EvaluateConfig
+    """Settings of the metrics."""
+    language: str | None
+    """Code of the target language."""
+    scorer: SegmentScorer | None
+    """COMET, running."""
 
+    def aligned(self) -> "Translations":
+        """Keep the systems that have as many sentences in every document as the references."""
+        systems = {
+            name: documents
+            for name, documents in self.systems.items()
+            if is_aligned(documents, self.references)
+        }
+        return replace(self, systems=systems)
 
-def sentence_level(
-    systems: Systems,
-    references: Sequence[Document],
-    sources: Sequence[Document] | None,
-    config: EvaluateConfig,
-    *,
-    language: str | None,
-    scorer: SegmentScorer | None,
-) -> Level:
-    """Measure `s_bleu` and `chrf`, and `comet` if there is a scorer.
-
-    Args:
-        systems: translations, aligned with the references sentence by sentence.
-        references: reference documents.
-        sources: source documents; a scorer needs them.
-        config: settings of the metrics.
-        language: code of the target language.
-        scorer: COMET.
-    """
-    texts = [sentences_of(documents) for documents in systems.values()]
-    correct = sentences_of(references)
-    metrics = {
-        "s_bleu": measure_bleu(texts, correct, config, language=language),
-        "chrf": measure_chrf(texts, correct, config),
-    }
-    if scorer is not None and sources is not None:
-        values = _by_document(systems, references, sources, scorer, window=1, stride=1)
-        units = [[[value] for document in system for value in document] for system in values]
-        metrics["comet"] = measure_mean(units, scorer.signature)
-    return Level("sentence", tuple(systems), metrics)
+    def texts(self, of: Callable[[Sequence[Document]], list[str]]) -> list[list[str]]:
+        """Return the texts of each system, one per unit."""
+        return [of(documents) for documents in self.systems.values()]
 
 
-def document_level(
-    systems: Systems,
-    references: Sequence[Document],
-    config: EvaluateConfig,
-    *,
-    language: str | None,
-) -> Level:
-    """Measure `d_bleu` and `d_chrf`, documents joined; arguments as in `sentence_level`."""
-    texts = [joined(documents) for documents in systems.values()]
-    correct = joined(references)
-    metrics = {
-        "d_bleu": measure_bleu(texts, correct, config, language=language),
-        "d_chrf": measure_chrf(texts, correct, config),
-    }
-    return Level("document", tuple(systems), metrics)
+def is_aligned(documents: Sequence[Document], references: Sequence[Document]) -> bool:
+    """Whether every document has as many sentences as its reference."""
+    return all(map(lambda one, other: len(one) == len(other), documents, references))
 
 
-def block_level(
-    systems: Systems,
-    references: Sequence[Document],
-    sources: Sequence[Document],
-    config: EvaluateConfig,
-    *,
+def _measure_s_bleu(given: Translations) -> Measurement:
+    texts, correct = given.texts(sentences_of), sentences_of(given.references)
+    return measure_bleu(texts, correct, given.config, language=given.language)
+
+
+def _measure_d_bleu(given: Translations) -> Measurement:
+    texts, correct = given.texts(joined), joined(given.references)
+    return measure_bleu(texts, correct, given.config, language=given.language)
+
+
+def _measure_chrf(given: Translations) -> Measurement:
+    return measure_chrf(given.texts(sentences_of), sentences_of(given.references), given.config)
+
+
+def _measure_d_chrf(given: Translations) -> Measurement:
+    return measure_chrf(given.texts(joined), joined(given.references), given.config)
+
+
+def _measure_comet(given: Translations) -> Measurement | None:
+    if given.scorer is None or given.sources is None:
+        return None
+    values = _block_scores(given, given.scorer, given.sources, window=1, stride=1)
+    units = [[[value] for document in system for value in document] for system in values]
+    return measure_mean(units, given.scorer.signature)
+
+
+def _measure_slide_comet(given: Translations) -> Measurement | None:
+    """Average over all blocks; documents are the units of tests, because blocks overlap."""
+    window, stride = given.config.slide_window, given.config.slide_stride
+    if given.scorer is None or given.sources is None or not window:
+        return None
+    values = _block_scores(given, given.scorer, given.sources, window=window, stride=stride)
+    return measure_mean(values, f"{given.scorer.signature}|window:{window}|stride:{stride}")
+
+
+def _block_scores(
+    given: Translations,
     scorer: SegmentScorer,
-) -> Level:
-    """Measure `slide_comet` on blocks of sentences; arguments as in `sentence_level`.
-
-    The score is the mean over all blocks; documents are the units of the test, because blocks
-    overlap.
-    """
-    window, stride = config.slide_window, config.slide_stride
-    values = _by_document(systems, references, sources, scorer, window=window, stride=stride)
-    signature = f"{scorer.signature}|window:{window}|stride:{stride}"
-    return Level("document", tuple(systems), {"slide_comet": measure_mean(values, signature)})
-
-
-def _by_document(
-    systems: Systems,
-    references: Sequence[Document],
     sources: Sequence[Document],
-    scorer: SegmentScorer,
     *,
     window: int,
     stride: int,
 ) -> list[list[list[float]]]:
     """Return for each system and document the scores of its blocks."""
     values = []
-    for hypotheses in systems.values():
-        segments = blocks(sources, hypotheses, references, window=window, stride=stride)
+    for hypotheses in given.systems.values():
+        segments = blocks(sources, hypotheses, given.references, window=window, stride=stride)
         flat = iter(scorer.score([segment for document in segments for segment in document]))
         values.append([[next(flat) for _ in document] for document in segments])
     return values
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run has recorded about itself."""
+
+    scores: Mapping[str, Any]
+    """Content of `scores.json`."""
+    log: Sequence[Mapping[str, Any]]
+    """Lines of `metrics.jsonl`."""
+
+
+def _accuracy(*path: str) -> Callable[[RunRecord], float | None]:
+    """Return a reader of correct / total in `scores.json`; None where nothing was counted."""
+
+    def read(record: RunRecord) -> float | None:
+        counts: Mapping[str, Any] = record.scores
+        for key in path:
+            counts = counts.get(key, {})
+        return counts["correct"] / counts["total"] if counts.get("total") else None
+
+    return read
+
+
+def _best_dev_nll(record: RunRecord) -> float | None:
+    values = (line.get("dev_nll") for line in record.log)
+    return min((float(value) for value in values if value is not None), default=None)
+
+
+@dataclass(frozen=True)
+class SeedMean:
+    """Mean of a value over the seeds that have it."""
+
+    mean: float
+    deviation: float | None
+    """Sample standard deviation; None for a single value."""
+    count: int
+
+
+def mean_over_seeds(values: Sequence[float | None]) -> SeedMean | None:
+    """Return mean and sample standard deviation of the values present; None if there are none."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    deviation = statistics.stdev(present) if len(present) > 1 else None
+    return SeedMean(statistics.fmean(present), deviation, len(present))
+
+
+Unit = Literal["sentence", "document"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: its name, how it is shown, and where its values come from."""
+
+    key: str
+    """Name in `scores.json` and `results.json`."""
+    label: str
+    """What tables and figures call it."""
+    digits: int = 2
+    scale: float = 1.0
+    """Factor from the stored value to the shown one: 100 for shares."""
+    lower_is_better: bool = False
+    unit: Unit | None = None
+    """What paired tests resample; None for a metric of runs, which has no such test."""
+    measure: Callable[[Translations], Measurement | None] | None = None
+    """Count the units of all systems; gives None where something it needs is missing."""
+    needs_alignment: bool = False
+    """Whether translations must have the sentences of the references."""
+    record: Callable[[RunRecord], float | None] | None = None
+    """Read the value of a run; by default the score of the same name in `scores.json`."""
+    entry: str = ""
+    """Entry of `scores.json` with its signature; by default the one of the same name."""
+    is_tested: bool = False
+    """Whether experiments test the differences between their rows."""
+    is_secondary: bool = False
+    """Only in `scores.json` and its tables, not in those that compare runs."""
+
+    def signature(self, scores: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return the entry that holds the signature and the signature; None without any."""
+        entry = self.entry or self.key
+        found = scores.get(entry, {}).get("signature")
+        return None if found is None else (entry, str(found))
+
+    def value(self, record: RunRecord) -> float | None:
+        """Return the value of a run as it is stored; None where it was not measured."""
+        if self.record is not None:
+            return self.record(record)
+        score = record.scores.get(self.key, {}).get("score")
+        return None if score is None else float(score)
+
+    def shown(self, values: Sequence[float]) -> tuple[float, ...]:
+        """Return the values in the unit of the label."""
+        return tuple(self.scale * value for value in values)
+
+    def mean(self, values: Sequence[float]) -> SeedMean | None:
+        """Return mean and deviation in the unit of the label."""
+        return mean_over_seeds(self.shown(values))
+
+
+_ALL = (
+    Metric(
+        "s_bleu",
+        "s-BLEU",
+        unit="sentence",
+        measure=_measure_s_bleu,
+        needs_alignment=True,
+        is_tested=True,
+    ),
+    Metric("d_bleu", "d-BLEU", unit="document", measure=_measure_d_bleu, is_tested=True),
+    Metric("chrf", "chrF", unit="sentence", measure=_measure_chrf, needs_alignment=True),
+    Metric("d_chrf", "d-chrF", unit="document", measure=_measure_d_chrf, is_secondary=True),
+    Metric("comet", "COMET", unit="sentence", measure=_measure_comet, needs_alignment=True),
+    Metric(
+        "slide_comet", "SLIDE", unit="document", measure=_measure_slide_comet, needs_alignment=True
+    ),
+    Metric(
+        "pronouns_needing_context",
+        "Pronouns (context needed) %",
+        1,
+        100.0,
+        record=_accuracy("contrastive", "context"),
+        entry="contrastive",
+    ),
+    Metric(
+        "pronouns",
+        "Pronouns (all) %",
+        1,
+        100.0,
+        record=_accuracy("contrastive"),
+        entry="contrastive",
+    ),
+    Metric("dev_nll", "dev NLL (best)", 3, lower_is_better=True, record=_best_dev_nll),
+)
+METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}
+"""Every metric by its key, in the order of the columns. A new metric is one more line."""
+
+
+def main_metrics() -> list[Metric]:
+    """Return the metrics that tables of runs and experiments show."""
+    return [metric for metric in METRICS.values() if not metric.is_secondary]
+
+
+@dataclass(frozen=True)
+class Level:
+    """Measurements on the same units of the same systems."""
+
+    unit: Unit
+    names: tuple[str, ...]
+    """Systems, in the order of the measurements."""
+    metrics: Mapping[str, Measurement]
+
+
+def measure_levels(given: Translations) -> list[Level]:
+    """Compute every metric of translations that can be computed, by unit and systems."""
+    levels = []
+    aligned = given.aligned()
+    kinds: tuple[tuple[Unit, bool], ...] = (
+        ("sentence", True),
+        ("document", False),
+        ("document", True),
+    )
+    for unit, needs_alignment in kinds:
+        usable = aligned if needs_alignment else given
+        found = {
+            metric.key: measurement
+            for metric in METRICS.values()
+            if (metric.unit, metric.needs_alignment) == (unit, needs_alignment)
+            and metric.measure is not None
+            and usable.systems
+            and (measurement := metric.measure(usable)) is not None
+        }
+        if found:
+            levels.append(Level(unit, tuple(usable.systems), found))
+    return levels

@@ -12,8 +12,8 @@ from iada.data.formats.lines import read_lines
 from iada.data.formats.readers import FORMATS, file_format, read_documents, read_split
 from iada.data.formats.text import DOCUMENT_MARKER, Span, documents_of, split_documents
 from iada.errors import DataError
-from iada.evaluation.metrics import SegmentScorer
-from iada.evaluation.scores import evaluate, evaluate_systems, is_aligned
+from iada.evaluation.metrics import SegmentScorer, is_aligned
+from iada.evaluation.scores import evaluate, evaluate_systems
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def score_files(
         reference: the reference translations.
         source: the source text, aligned with the reference line by line.
         baseline: translations of another system to compare with.
-        boundaries: what parts the documents of all files.
+        boundaries: what separates the documents of all files.
         config: metrics; the paper's settings by default.
         language: code of the target language.
         scorer: COMET, running; needs `source`.
@@ -235,7 +235,7 @@ class _Documents:
             return f"{path} has {len(lines)} lines but {self.path} has {len(self.lines)}."
         number = _text_between(lines, self.spans)
         if number is not None:
-            return f"{path}:{number}: has text where the reference parts two documents."
+            return f"{path}:{number}: has text where the reference separates two documents."
         return None
 
 

@@ -48,7 +48,7 @@ def score_run(
     hypothesis = folder.translations / translations_name(data)
     other = None if baseline is None else _translations(baseline, hypothesis.name)
     stale: tuple[str, ...] = ()
-    if not _is_newer(hypothesis, folder.trained_model() / "model.safetensors"):
+    if not _is_newer(hypothesis, folder.best_model() / "model.safetensors"):
         translator = translator or DocumentTranslator.load(path)
         translate_split(translator, data, "test", hypothesis)
         stale = _OPTIONAL_SCORES

@@ -1,15 +1,9 @@
-"""What is wrong with translations at first sight: too short or long, empty, or the source itself.
+"""All scores of translated documents, of one system or several, in the form of `scores.json`.
 
-These counts need no metric and explain many a low score.
-
-Systems against a baseline, in the form that `scores.json` keeps.
-
-Scores by the position of a sentence in its document.
-
-A system that loses its way in long documents shows it here: quality falls from the first sentences
-to the last. Groups become wider with the distance from the start, as documents become rarer.
-
-All scores of translated documents, of one system or several.
+Besides the metrics: whether translations are too short or too long, empty, or the source itself,
+which explains many low scores; and scores by the position of a sentence in its document. A system
+that loses track in long documents shows it there: quality falls from the first sentences to the
+last. Groups become wider with the distance from the start, as documents become rarer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,16 +16,15 @@ from iada.data.documents import Document
 from iada.errors import DataError
 from iada.evaluation.metrics import (
     Level,
-    Measurement,
     SegmentScorer,
-    Systems,
-    block_level,
-    document_level,
+    Translations,
+    is_aligned,
     joined,
-    sentence_level,
+    measure_levels,
     sentences_of,
 )
 from iada.evaluation.significance import Comparison, paired_bootstrap, paired_randomization
+from iada.evaluation.sufficient_statistics import Measurement
 
 
 def length_statistics(bleu: Measurement, number: int) -> dict[str, float]:
@@ -219,7 +212,7 @@ def evaluate(
 
 
 def evaluate_systems(
-    systems: Systems,
+    systems: Mapping[str, Sequence[Document]],
     references: Sequence[Document],
     sources: Sequence[Document] | None = None,
     *,
@@ -249,7 +242,8 @@ def evaluate_systems(
     # The first system of a level is the one that the others are compared with.
     names = sorted(systems, key=lambda name: name != baseline)
     ordered = {name: systems[name] for name in names}
-    levels = _levels(ordered, references, sources, config, language=language, scorer=scorer)
+    given = Translations(ordered, references, sources, config, language, scorer)
+    levels = measure_levels(given)
     result: dict[str, object] = {
         "systems": {
             name: _scores(name, systems[name], references, sources, levels) for name in systems
@@ -260,32 +254,6 @@ def evaluate_systems(
         significance = {k: v for level in comparable for k, v in compare(level, config).items()}
         result |= {"baseline": baseline, "significance": significance}
     return result
-
-
-def is_aligned(documents: Sequence[Document], references: Sequence[Document]) -> bool:
-    """Whether every document has as many sentences as its reference."""
-    return all(map(lambda one, other: len(one) == len(other), documents, references))
-
-
-def _levels(
-    systems: Systems,
-    references: Sequence[Document],
-    sources: Sequence[Document] | None,
-    config: EvaluateConfig,
-    *,
-    language: str | None,
-    scorer: SegmentScorer | None,
-) -> list[Level]:
-    aligned = {name: found for name, found in systems.items() if is_aligned(found, references)}
-    levels = []
-    if aligned:
-        levels.append(
-            sentence_level(aligned, references, sources, config, language=language, scorer=scorer)
-        )
-    levels.append(document_level(systems, references, config, language=language))
-    if aligned and config.slide_window and scorer is not None and sources is not None:
-        levels.append(block_level(aligned, references, sources, config, scorer=scorer))
-    return levels
 
 
 def _scores(
@@ -315,7 +283,9 @@ def _scores(
 
 
 def _check_documents(
-    systems: Systems, references: Sequence[Document], sources: Sequence[Document] | None
+    systems: Mapping[str, Sequence[Document]],
+    references: Sequence[Document],
+    sources: Sequence[Document] | None,
 ) -> None:
     if not any(len(reference) for reference in references):
         raise DataError("The references hold no sentence, so there is nothing to score.")

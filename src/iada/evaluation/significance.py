@@ -1,4 +1,4 @@
-"""Is one system better than another, or was it luck? Paired tests on sufficient statistics.
+"""Is one system better than another, or is it chance? Paired tests on sufficient statistics.
 
 Both tests draw weights for units, sentences or documents, and multiply them with the statistics
 of all systems and metrics at once. With the same seed the draws are those of sacreBLEU, and so
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from iada.evaluation.metrics import FloatArray, Measurement
+from iada.evaluation.sufficient_statistics import FloatArray, Measurement
 
 # Weights that are held at once, 32 MB of them; more would not be faster.
 _WEIGHTS = 4_000_000

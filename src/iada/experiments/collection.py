@@ -10,16 +10,13 @@ from typing import Any
 from iada.analysis.parts_of_speech import shares_of_run
 from iada.config.base import flatten, to_mapping
 from iada.decoding.files import translations_name
+from iada.evaluation.metrics import METRICS, RunRecord, main_metrics
 from iada.evaluation.score_files import compare_split
-from iada.experiments.definitions import Experiment, PlannedRow
 from iada.experiments.grid import Base, Grid
+from iada.experiments.plan import Experiment, PlannedRow
 from iada.experiments.results import Axis, Groups, Results, Row, Significance, Values
 from iada.experiments.scheduler import Job
 from iada.runs.folder import RunFolder
-
-TESTED = ("s_bleu", "d_bleu")
-"""Metrics whose differences are tested."""
-_SCORES = ("s_bleu", "d_bleu", "chrf", "comet")
 
 
 def collect(
@@ -32,7 +29,7 @@ def collect(
         grid: their runs.
         base: corpus and settings.
         seeds: of each row.
-        folder: where the results will lie; paths of runs are relative to it.
+        folder: where the results will be written; paths of runs are relative to it.
     """
     planned = [
         row
@@ -100,28 +97,24 @@ def _scores(job: Job) -> dict[str, Any]:
 
 
 def _metrics(jobs: Sequence[Job], scores: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
+    """Return every metric that all runs have, with one value per run."""
+    records = [RunRecord(found, _log(job)) for job, found in zip(jobs, scores, strict=True)]
     metrics: dict[str, Values] = {}
-    for name in _SCORES:
-        if all(name in found for found in scores):
-            metrics[name] = tuple(float(found[name]["score"]) for found in scores)
-    if all("contrastive" in found for found in scores):
-        whole = [found["contrastive"] for found in scores]
-        metrics["pronouns"] = tuple(_accuracy(found) for found in whole)
-        if all(found["context"]["total"] for found in whole):
-            metrics["pronouns_needing_context"] = tuple(
-                _accuracy(found["context"]) for found in whole
-            )
-    metrics["dev_nll"] = tuple(_best_dev_nll(job) for job in jobs)
+    for metric in main_metrics():
+        values = [metric.value(record) for record in records]
+        present = tuple(value for value in values if value is not None)
+        if len(present) == len(values):
+            metrics[metric.key] = present
     return metrics
+
+
+def _log(job: Job) -> list[dict[str, Any]]:
+    lines = RunFolder(job.folder).metrics_file.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def _accuracy(counts: Mapping[str, int]) -> float:
     return counts["correct"] / counts["total"]
-
-
-def _best_dev_nll(job: Job) -> float:
-    lines = RunFolder(job.folder).metrics_file.read_text(encoding="utf-8").splitlines()
-    return min(float(line["dev_nll"]) for line in map(json.loads, lines) if "dev_nll" in line)
 
 
 def _breakdown(kind: str, scores: Sequence[Mapping[str, Any]]) -> Groups:
@@ -160,7 +153,8 @@ def _tests(
             for number in range(len(jobs[other]))
         ]
         for key in keys:
-            for metric in (metric for metric in TESTED if metric in by_seed[0]):
+            tested = (metric.key for metric in METRICS.values() if metric.is_tested)
+            for metric in (metric for metric in tested if metric in by_seed[0]):
                 p = tuple(float(one[metric]["systems"][key]["p_value"]) for one in by_seed)
                 signature = str(by_seed[0][metric]["signature"])
                 found[key][metric] = Significance(p, signature, other)
@@ -193,9 +187,7 @@ def _shared(job: Job) -> dict[str, Any]:
         )
     scores = _scores(job)
     translation = scores["translation"]
-    signatures = {
-        name: scores[name]["signature"] for name in (*_SCORES, "contrastive") if name in scores
-    }
+    signatures = dict(filter(None, (metric.signature(scores) for metric in main_metrics())))
     return {
         "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "vocabulary": len(subwords),

@@ -1,67 +1,18 @@
-"""What an experiment is before it is run: systems, rows and what is compared with what.
+"""The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-A system is a method and the keys in which it departs from the method.
-
-The experiments: which systems stand in which table, and what they are compared with.
-
-Nothing here knows of folders or processes: see `iada.experiments.grid`.
+An experiment is one function here and one line in `_EXPERIMENTS`, at the end. Everything else, from
+the command line to the report, follows from what the function returns. Nothing here knows about
+folders or processes: see `iada.experiments.grid`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-from iada.config.experiment import ExperimentName
 from iada.errors import ConfigError, did_you_mean
+from iada.experiments.plan import Change, Experiment, PlannedRow, Ranges, Synthetic, System
 
-Synthetic = Literal["back_translate", "forward_translate"]
-Change = tuple[str, str | int | float]
-"""Configuration key and value."""
-
-
-@dataclass(frozen=True)
-class System:
-    """What is trained, whatever the seed."""
-
-    method: str
-    changes: tuple[Change, ...] = ()
-    """Keys that differ from the method's usual values."""
-    synthetic: Synthetic | None = None
-    """How the other half of the training data is made; None for real data alone."""
-    reverse: bool = False
-    """Translate from the target language into the source language."""
-
-
-@dataclass(frozen=True)
-class PlannedRow:
-    """A row of a table before it has numbers."""
-
-    key: str
-    label: str
-    system: System
-    series: str | None = None
-    value: float | None = None
-    against: str | None = None
-    """Key of the row to compare with; None for one that others are compared with."""
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A table or figure."""
-
-    name: ExperimentName
-    title: str
-    rows: tuple[PlannedRow, ...]
-    baseline: str
-    """Key of the row that the others are compared with, unless they say otherwise."""
-    axis: str | None = None
-    """Key whose values order the rows of a curve."""
-    breakdown: Literal["class", "distance"] | None = None
-    """Part of the contrastive accuracy to show."""
-    has_pos: bool = False
-    """Whether to count the parts of speech of perturbed tokens."""
-
-
+ALL = "all"
+"""Name that stands for every experiment."""
 _SENTENCE_LEVEL = PlannedRow(
     "sentence_level", "Sentence-level", System("doc2doc", (("windows.context", 0),))
 )
@@ -74,22 +25,29 @@ _FOUR = (_DOC2DOC, _WORD_REPLACE, _TNORM, _GNORM)
 _MEASURES = (("tnorm", "TNorm", _TNORM), ("gnorm", "GNorm", _GNORM))
 
 
-def build_experiment(
-    name: ExperimentName, *, shares: Sequence[float], alphas: Sequence[float]
-) -> Experiment:
+def choose_experiments(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the experiments to run, each once, in their usual order.
+
+    Raises:
+        ConfigError: a name is not that of an experiment.
+    """
+    for name in names:
+        if name not in (*_EXPERIMENTS, ALL):
+            raise ConfigError(
+                f"`names` has `{name}`, but there is no such experiment. "
+                f"{did_you_mean(name, [*_EXPERIMENTS, ALL])}"
+            )
+    return tuple(name for name in _EXPERIMENTS if ALL in names or name in names)
+
+
+def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
     """Return an experiment with its rows.
 
     Args:
-        name: which one.
-        shares: of the training documents, for `low_resource`.
-        alphas: for `alpha_sweep`.
+        name: which one, of `experiment_names`.
+        ranges: of what it varies.
     """
-    if name == "low_resource":
-        experiment = _low_resource(sorted(shares))
-    elif name == "alpha_sweep":
-        experiment = _alpha_sweep(sorted(alphas))
-    else:
-        experiment = _EXPERIMENTS[name]()
+    experiment = _EXPERIMENTS[name](ranges or Ranges())
     baseline = experiment.baseline
     rows = (
         row if row.against or row.key == baseline else replace(row, against=baseline)
@@ -98,6 +56,11 @@ def build_experiment(
     # A row that is compared with itself is one that others are compared with.
     rows = (replace(row, against=None) if row.against == row.key else row for row in rows)
     return replace(experiment, rows=tuple(rows))
+
+
+def experiment_names() -> tuple[str, ...]:
+    """Return the names of all experiments, in the order of the report."""
+    return tuple(_EXPERIMENTS)
 
 
 def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
@@ -127,7 +90,7 @@ def _changed(row: PlannedRow, key: str, label: str, *changes: Change) -> Planned
     return replace(row, key=key, label=label, system=system)
 
 
-def _main() -> Experiment:
+def _main(_: Ranges) -> Experiment:
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
@@ -140,10 +103,10 @@ def _main() -> Experiment:
         _TNORM,
         _GNORM,
     )
-    return Experiment("main", "Main results", rows, "doc2doc")
+    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main")
 
 
-def _directions() -> Experiment:
+def _directions(_: Ranges) -> Experiment:
     arrows = {"up": "↑", "down": "↓"}
     rows = tuple(
         replace(
@@ -159,11 +122,19 @@ def _directions() -> Experiment:
         for measure, label, row in _MEASURES
         for context, current in (("down", "up"), ("up", "down"), ("down", "down"), ("up", "up"))
     )
-    title = "Which tokens to perturb: directions of importance"
-    return Experiment("directions", title, (_WORD_REPLACE, _DOC2DOC, *rows), "doc2doc")
+    return Experiment(
+        "directions",
+        "Which tokens to perturb: directions of importance",
+        (_WORD_REPLACE, _DOC2DOC, *rows),
+        "doc2doc",
+        heading="Directions of importance",
+        navigation="Directions",
+        question="↑ perturbs important tokens more often, ↓ less often. The paper's choice is "
+        "context ↓, current ↑.",
+    )
 
 
-def _measures() -> Experiment:
+def _measures(_: Ranges) -> Experiment:
     normalised = (replace(row, series="Normalised") for row in (_TNORM, _GNORM, _RANDOM))
     raw = (
         replace(
@@ -177,11 +148,19 @@ def _measures() -> Experiment:
         )
         for row in (_TNORM, _GNORM)
     )
-    rows = (_WORD_REPLACE, _DOC2DOC, *normalised, *raw)
-    return Experiment("measures", "Measures of importance and normalisation", rows, "doc2doc")
+    return Experiment(
+        "measures",
+        "Measures of importance and normalisation",
+        (_WORD_REPLACE, _DOC2DOC, *normalised, *raw),
+        "doc2doc",
+        heading="Measures and normalisation",
+        navigation="Measures",
+        question="Random replaces importance by noise of the same spread and keeps all three "
+        "losses.",
+    )
 
 
-def _losses() -> Experiment:
+def _losses(_: Ranges) -> Experiment:
     rows = [_WORD_REPLACE, _DOC2DOC]
     for measure, label, row in _MEASURES:
         rows.append(replace(row, series=label))
@@ -197,21 +176,49 @@ def _losses() -> Experiment:
             )
             for loss in ("original", "perturbed", "agreement")
         ]
-    return Experiment("losses", "Terms of the loss", tuple(rows), "doc2doc")
+    return Experiment(
+        "losses",
+        "Terms of the loss",
+        tuple(rows),
+        "doc2doc",
+        navigation="Losses",
+        question="“−” leaves a term of the loss out.",
+    )
 
 
-def _pronouns() -> Experiment:
-    rows = (_SENTENCE_LEVEL, *_FOUR)
-    return Experiment("pronouns", "Pronouns by class", rows, "doc2doc", breakdown="class")
+def _pronouns(_: Ranges) -> Experiment:
+    return Experiment(
+        "pronouns",
+        "Pronouns by class",
+        (_SENTENCE_LEVEL, *_FOUR),
+        "doc2doc",
+        navigation="Pronouns",
+        breakdown="class",
+        figure="classes",
+        caption="Pronoun accuracy by the correct pronoun. A system that always writes the most "
+        "frequent one is right there and wrong elsewhere.",
+        tables=("classes",),
+    )
 
 
-def _distance() -> Experiment:
-    title = "Pronouns by distance of the antecedent"
-    rows = (_SENTENCE_LEVEL, *_FOUR)
-    return Experiment("distance", title, rows, "doc2doc", breakdown="distance")
+def _distance(_: Ranges) -> Experiment:
+    return Experiment(
+        "distance",
+        "Pronouns by distance of the antecedent",
+        (_SENTENCE_LEVEL, *_FOUR),
+        "doc2doc",
+        heading="Distance of the antecedent",
+        navigation="Distance",
+        breakdown="distance",
+        figure="distance_gains",
+        caption="Pronoun accuracy above the baseline's, by the number of sentences between the "
+        "pronoun and its antecedent. Where the antecedent lies outside the window, no system can "
+        "see it: gains there do not come from context.",
+        tables=("distance_gains", "distances"),
+    )
 
 
-def _bt_ft() -> Experiment:
+def _bt_ft(_: Ranges) -> Experiment:
     kinds: tuple[tuple[Synthetic, str, str], ...] = (
         ("back_translate", "bt", "DocBT"),
         ("forward_translate", "ft", "DocFT"),
@@ -228,11 +235,19 @@ def _bt_ft() -> Experiment:
             )
             for kind, short, label in kinds
         ]
-    title = "With back-translation and forward-translation"
-    return Experiment("bt_ft", title, tuple(rows), "doc2doc")
+    return Experiment(
+        "bt_ft",
+        "With back-translation and forward-translation",
+        tuple(rows),
+        "doc2doc",
+        heading="Back-translation and forward-translation",
+        navigation="BT and FT",
+        question="DocBT and DocFT double the training data with translated documents.",
+    )
 
 
-def _low_resource(shares: Sequence[float]) -> Experiment:
+def _low_resource(ranges: Ranges) -> Experiment:
+    shares = sorted(ranges.shares)
     rows = tuple(
         replace(
             _changed(
@@ -248,15 +263,24 @@ def _low_resource(shares: Sequence[float]) -> Experiment:
         for share in shares
         for row in _FOUR
     )
-    title = "Few training documents"
-    return Experiment("low_resource", title, rows, _at("doc2doc", shares[-1]), axis="data.subset")
+    return Experiment(
+        "low_resource",
+        "Few training documents",
+        rows,
+        _at("doc2doc", shares[-1]),
+        navigation="Low resource",
+        axis="data.subset",
+        figure="share_gains",
+        caption="Score above the baseline's on the same share of the documents.",
+        tables=("shares",),
+    )
 
 
 def _at(key: str, share: float) -> str:
     return f"{key}_{share * 100:g}"
 
 
-def _noisy_context() -> Experiment:
+def _noisy_context(_: Ranges) -> Experiment:
     gold = (replace(row, series="Gold context") for row in _FOUR)
     noisy = (
         replace(
@@ -271,15 +295,35 @@ def _noisy_context() -> Experiment:
         )
         for row in _FOUR
     )
-    return Experiment("noisy_context", "Noisy context", (*gold, *noisy), "doc2doc")
+    return Experiment(
+        "noisy_context",
+        "Noisy context",
+        (*gold, *noisy),
+        "doc2doc",
+        navigation="Noise",
+        question="Two of three context sentences of each training window come from other "
+        "documents; the test set is unchanged.",
+        tables=("noise",),
+    )
 
 
-def _pos() -> Experiment:
-    title = "Parts of speech of the perturbed tokens"
-    return Experiment("pos", title, (_WORD_REPLACE, _TNORM, _GNORM), "word_replace", has_pos=True)
+def _pos(_: Ranges) -> Experiment:
+    return Experiment(
+        "pos",
+        "Parts of speech of the perturbed tokens",
+        (_WORD_REPLACE, _TNORM, _GNORM),
+        "word_replace",
+        heading="Parts of speech of perturbed tokens",
+        navigation="Parts of speech",
+        has_pos=True,
+        figure="tags",
+        caption="Parts of speech among the perturbed tokens.",
+        tables=("tags",),
+    )
 
 
-def _alpha_sweep(alphas: Sequence[float]) -> Experiment:
+def _alpha_sweep(ranges: Ranges) -> Experiment:
+    alphas = sorted(ranges.alphas)
     rows = tuple(
         replace(
             _changed(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
@@ -288,11 +332,22 @@ def _alpha_sweep(alphas: Sequence[float]) -> Experiment:
         )
         for alpha in alphas
     )
-    title = "How far importance tilts the probabilities"
-    return Experiment("alpha_sweep", title, rows, f"alpha_{alphas[0]:g}", axis="augment.alpha")
+    return Experiment(
+        "alpha_sweep",
+        "How far importance tilts the probabilities",
+        rows,
+        f"alpha_{alphas[0]:g}",
+        shown_with="controls",
+        axis="augment.alpha",
+        answer="sweep",
+        figure="sweep",
+        caption="Scores by α, which sets how far importance tilts the probabilities of "
+        "replacement; the steps are not to scale. At α = 0 all tokens are alike; the paper uses "
+        "0.1.",
+    )
 
 
-def _controls() -> Experiment:
+def _controls(_: Ranges) -> Experiment:
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
@@ -303,19 +358,34 @@ def _controls() -> Experiment:
         _RANDOM,
         _GNORM,
     )
-    # What uniform replacement with the same losses reaches is not importance's doing.
-    return Experiment("controls", "Importance or two views?", rows, "uniform_replace_all_losses")
+    return Experiment(
+        "controls",
+        "Importance or two views?",
+        rows,
+        # What uniform replacement reaches with the same losses is not due to importance.
+        "uniform_replace_all_losses",
+        heading="Does importance beat the uniform control?",
+        navigation="Importance or not?",
+        question="The uniform control has the same two views and the same three losses as IADA, "
+        "but every token is replaced with the same probability. What IADA gains over it is due to "
+        "importance; what the control gains over Doc2Doc is due to the objective.",
+        answer="importance",
+        tables=("differences", "systems"),
+    )
 
 
-_EXPERIMENTS: dict[ExperimentName, Callable[[], Experiment]] = {
+_EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
+    "controls": _controls,
+    "alpha_sweep": _alpha_sweep,
     "directions": _directions,
     "measures": _measures,
     "losses": _losses,
     "pronouns": _pronouns,
     "distance": _distance,
     "bt_ft": _bt_ft,
+    "low_resource": _low_resource,
     "noisy_context": _noisy_context,
     "pos": _pos,
-    "controls": _controls,
 }
+"""Every experiment by name, in the order of the report. A new experiment is one more line."""

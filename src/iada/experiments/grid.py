@@ -1,12 +1,10 @@
-"""What all runs of an experiment share: the corpus and the settings that no row changes.
+"""From experiments to runs: each system and seed once, in a folder that says what it is.
 
-A corpus that a trained run makes: real documents and as many translated ones.
-
-From experiments to runs: each system and seed once, in a folder that says what it is.
-
-Runs lie in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
+A base is what all runs of an experiment share: the corpus and the settings that no row changes.
+Runs are in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
 a hash of all settings that can change a result, so that experiments which ask for the same run find
-the same folder, and another setting never finds an old result.
+the same folder, and another setting never finds an old result. Corpora that a trained run makes,
+real documents and as many translated ones, are tasks of the same grid.
 """
 
 import dataclasses
@@ -20,14 +18,15 @@ from typing import Any, cast
 
 from iada.config.base import flatten, from_mapping, read_yaml, require, to_mapping
 from iada.config.data import DataConfig, Split
-from iada.config.experiment import MINI, ExperimentConfig
+from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
 from iada.data.formats.readers import file_format
-from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
-from iada.experiments.definitions import Experiment, Synthetic, System
-from iada.experiments.scheduler import Job, Task
+from iada.experiments.plan import Experiment, Synthetic, System
+from iada.experiments.scheduler import GridTask, Job
+from iada.storage import sha256
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,13 @@ class Base:
         """Return the run of a method, with its output and seed still open."""
         name = cast(Method, method)
         if self.mini_corpus is not None:
-            return mini_run(name, corpus=self.mini_corpus, output=self.root, updates=self.updates)
+            return mini_run(
+                name,
+                corpus=self.mini_corpus,
+                output=self.root,
+                size=MINI_CORPORA[self.name][1],
+                updates=self.updates,
+            )
         assert self.origin is not None
         if self.origin.is_dir():
             config = _prepared_run(self.origin, name)
@@ -77,10 +82,10 @@ def open_base(config: ExperimentConfig) -> Base:
         ConfigError: there is no such corpus, or its recipe says what experiments decide.
         DataError: a prepared corpus is not what its recipe says.
     """
-    if config.data == MINI:
-        root = config.output / MINI
+    if config.data in MINI_CORPORA:
+        root = config.output / config.data
         contrastive = config.contrastive or root / "corpus" / "contrastive.json"
-        return Base(MINI, root, None, config.updates, contrastive)
+        return Base(config.data, root, None, config.updates, contrastive)
     origin = Path(config.data)
     if not origin.exists():
         raise ConfigError(
@@ -106,8 +111,8 @@ def _name(origin: Path) -> str:
     resolved = origin.resolve()
     parts = [resolved.parent.name, resolved.stem if origin.is_file() else resolved.name]
     name = "-".join(part for part in parts if part not in ("config", "prepared", ""))
-    # The mini corpus of `--data mini` has its own folder.
-    return f"{name}-recipe" if name == MINI else name
+    # The embedded corpora have folders of their own.
+    return f"{name}-recipe" if name in MINI_CORPORA else name
 
 
 def _prepared_run(folder: Path, method: Method) -> RunConfig:
@@ -117,7 +122,7 @@ def _prepared_run(folder: Path, method: Method) -> RunConfig:
     mapping["data"] |= {"folder": str(folder.parent), "prepared": str(folder)}
     for key, value in corpus.manifest["settings"].items():
         section, _, name = key.partition(".")
-        # The ciphers of an encoding are the method's affair.
+        # The ciphers of an encoding are decided by the method.
         if section != "augment":
             mapping[section][name] = value
     config = from_mapping(RunConfig, mapping, where=str(folder / MANIFEST))
@@ -153,7 +158,7 @@ class Synthesis:
         return self.folder.is_dir()
 
     def run(self) -> None:
-        """Translate, or go on translating, and write the corpus."""
+        """Translate, or resume translating, and write the corpus."""
         from iada.synthesis.translated import synthesize
 
         synthesize(self.run_folder, self.data, self.folder, kind=self.kind)
@@ -161,7 +166,7 @@ class Synthesis:
 
 def reversed_data(data: DataConfig) -> DataConfig:
     """Return the same corpus in the other direction, read from its text."""
-    _check(data)
+    _check_readable_both_ways(data)
     return replace(
         data,
         source_language=data.target_language,
@@ -170,13 +175,7 @@ def reversed_data(data: DataConfig) -> DataConfig:
     )
 
 
-def doubled_data(data: DataConfig, folder: Path) -> DataConfig:
-    """Return what `Synthesis` makes of a corpus in another folder."""
-    _check(data)
-    return replace(data, folder=folder, prepared=None)
-
-
-def _check(data: DataConfig) -> None:
+def _check_readable_both_ways(data: DataConfig) -> None:
     splits: tuple[Split, ...] = ("train", "dev", "test")
     for split in splits:
         form, name = file_format(data, split), getattr(data, split)
@@ -207,8 +206,8 @@ _FREE = (
     "evaluate.resamples",
     "evaluate.seed",
 )
-"""Beginnings of keys that change neither a model nor its translation nor their scores. Where the
-data lie enters the hash apart."""
+"""Beginnings of keys that change neither a model nor its translation nor their scores. The place
+of the data enters the hash separately."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ class Grid:
 
     jobs: Mapping[tuple[System, int], Job]
     """Runs of the rows, by system and seed; several rows may have the same one."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[GridTask, ...]
     """All runs and corpora, each once, in the order in which to begin them."""
 
     def runs(self, system: System, seeds: Sequence[int]) -> list[Job]:
@@ -244,12 +243,14 @@ class _Builder:
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self.tasks: dict[Path, Task] = {}
+        self.tasks: dict[Path, GridTask] = {}
         self.usual: dict[str, RunConfig] = {}
         self.unserved: set[str] = set()
 
     def job(self, system: System, seed: int) -> Job:
         """Return the run of a system, after adding it and what it needs."""
+        from iada.synthesis.translated import synthetic_data
+
         needs: tuple[Path, ...] = ()
         config = self._changed(system)
         corpus = "real"
@@ -260,7 +261,7 @@ class _Builder:
             needs = (synthesis.folder,)
             # Without the seed: seeds of one system have one name.
             corpus = synthesis.folder.parent.name
-            config = replace(config, data=doubled_data(config.data, synthesis.folder))
+            config = replace(config, data=synthetic_data(config.data, synthesis.folder))
         name = self._name(system, config, corpus)
         config = self._served(config)
         folder = self.base.root / "runs" / name / f"seed-{seed}"
@@ -270,11 +271,11 @@ class _Builder:
         self.tasks[folder] = job
         return job
 
-    def ordered(self) -> tuple[Task, ...]:
+    def ordered(self) -> tuple[GridTask, ...]:
         """Put what others need first, and then the costliest: no core waits long for the last."""
         needed = {folder for task in self.tasks.values() for folder in task.needs}
 
-        def place(task: Task) -> tuple[bool, int]:
+        def place(task: GridTask) -> tuple[bool, int]:
             return task.folder not in needed, -task.cost if isinstance(task, Job) else 0
 
         return tuple(sorted(self.tasks.values(), key=place))
@@ -336,7 +337,7 @@ class _Builder:
         if system.synthetic is not None:
             words.append(system.synthetic)
         settings = {key: value for key, value in found.items() if not _is_free(key)}
-        origin = "mini" if self.base.origin is None else str(usual["data.folder"])
+        origin = self.base.name if self.base.origin is None else str(usual["data.folder"])
         return "-".join([system.method, *words, _digest([settings, origin, corpus])])
 
 

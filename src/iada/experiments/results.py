@@ -19,17 +19,6 @@ FORMAT = 1
 """Version of the file; readers refuse any other."""
 RESULTS_FILE = "results.json"
 """Name of the file in the folder of an experiment."""
-METRICS = (
-    "s_bleu",
-    "d_bleu",
-    "chrf",
-    "comet",
-    "pronouns",
-    "pronouns_needing_context",
-    "dev_nll",
-)
-"""Names of the metrics, in the order in which tables show them."""
-
 Values = tuple[float, ...]
 """One value per seed."""
 Groups = Mapping[str, Mapping[str, Values]]

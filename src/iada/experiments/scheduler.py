@@ -1,13 +1,11 @@
-"""Tasks in processes of their own, some after others, as many at a time as wanted.
+"""Run tasks in processes of their own: some after others, as many at a time as there are cores.
 
-A task that fails, or whose process is killed, takes no other with it: everything that does not
-build on it is still done. A process ends with its parent, and holds its log file while it works, so
-that two commands which want the same task do it once.
+A task that fails, or whose process is killed, does not stop the others: everything that does not
+depend on it is still done. A process ends with its parent, and holds its log file while it works,
+so that two commands with the same task do it once.
 
-Train, translate and score several runs, as many at a time as there are cores.
-
-Small models use one core well and two cores badly, so runs are given one thread each and run side
-by side. What is finished is not done again; what was interrupted goes on from its last checkpoint.
+Small models use one core well and two cores badly, so runs get one thread each and run side by
+side. Finished runs are not repeated; interrupted ones are resumed from their last checkpoint.
 """
 
 import contextlib
@@ -34,12 +32,12 @@ from iada.runs.folder import RunFolder
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
 
-# Seconds between two looks at how far the tasks are.
-_GLANCE = 1.0
+# Seconds between two updates of the progress bar.
+_POLL_SECONDS = 1.0
 
 
-class Task(Protocol):
-    """Something to make; equal to itself in another process."""
+class GridTask(Protocol):
+    """Something to make: a run or a corpus. It can be sent to another process."""
 
     @property
     def folder(self) -> Path:
@@ -76,11 +74,11 @@ def log_file(folder: Path) -> Path:
 
 
 def run_in_processes(
-    tasks: Sequence[Task],
+    tasks: Sequence[GridTask],
     *,
     workers: int,
     watch: Callable[[], None] = lambda: None,
-    done: Callable[[Task, float], None] = lambda task, seconds: None,
+    done: Callable[[GridTask, float], None] = lambda task, seconds: None,
 ) -> tuple[Failure, ...]:
     """Do the tasks that are not finished, in order as far as what they need is there.
 
@@ -96,7 +94,7 @@ def run_in_processes(
     waiting = [task for task in tasks if not task.is_finished()]
     absent = {task.folder for task in waiting}
     failures: dict[Path, Failure] = {}
-    running: dict[int, tuple[BaseProcess, Task, float]] = {}
+    running: dict[int, tuple[BaseProcess, GridTask, float]] = {}
     try:
         while waiting or running:
             for task in [task for task in waiting if failures.keys() & {*task.needs}]:
@@ -107,7 +105,7 @@ def run_in_processes(
                     waiting.remove(task)
                     process = _start(task)
                     running[process.sentinel] = process, task, time.monotonic()
-            for ended in connection.wait([*running], timeout=_GLANCE):
+            for ended in connection.wait([*running], timeout=_POLL_SECONDS):
                 assert isinstance(ended, int)
                 process, task, began = running.pop(ended)
                 process.join()
@@ -125,7 +123,7 @@ def run_in_processes(
     return tuple(failures.values())
 
 
-def _start(task: Task) -> BaseProcess:
+def _start(task: GridTask) -> BaseProcess:
     task.folder.parent.mkdir(parents=True, exist_ok=True)
     # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(task,))
@@ -134,8 +132,8 @@ def _start(task: Task) -> BaseProcess:
     return process
 
 
-def _work(task: Task) -> None:
-    """Do a task in this process; messages go to its log, and the exit code tells how it went."""
+def _work(task: GridTask) -> None:
+    """Do a task in this process; messages go to its log, and the exit code is the outcome."""
     begin_worker()
     with (
         log_file(task.folder).open("a", encoding="utf-8") as messages,
@@ -153,7 +151,7 @@ def _work(task: Task) -> None:
             sys.exit(1)
 
 
-def _failure(task: Task, code: int | None) -> Failure:
+def _failure(task: GridTask, code: int | None) -> Failure:
     log = log_file(task.folder)
     if code in (1, 2):
         lines = log.read_text(encoding="utf-8").strip().splitlines()
@@ -162,7 +160,7 @@ def _failure(task: Task, code: int | None) -> Failure:
     return Failure(task.folder, reason, log)
 
 
-def _never_begun(task: Task, failures: dict[Path, Failure]) -> Failure:
+def _never_begun(task: GridTask, failures: dict[Path, Failure]) -> Failure:
     missing = ", ".join(str(folder) for folder in task.needs if folder in failures)
     return Failure(task.folder, f"was not begun, because it needs {missing}.")
 
@@ -173,7 +171,7 @@ def _locked(file: TextIO) -> Iterator[None]:
     try:
         import fcntl
     except ImportError:  # pragma: no cover
-        # Not a POSIX system: two commands at a time are the user's own affair.
+        # Not a POSIX system: nothing keeps two commands apart.
         yield
         return
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -286,7 +284,7 @@ def run_jobs(jobs: Sequence[Job], *, workers: int) -> list[Path]:
     return [job.folder for job in jobs]
 
 
-def attempt(tasks: Sequence[Task], *, workers: int) -> tuple[Failure, ...]:
+def attempt(tasks: Sequence[GridTask], *, workers: int) -> tuple[Failure, ...]:
     """Do every task that can be done, show how far they are, and return those that failed.
 
     Args:
@@ -297,7 +295,7 @@ def attempt(tasks: Sequence[Task], *, workers: int) -> tuple[Failure, ...]:
     total = sum(job.config.train.max_updates for job in jobs)
     with tqdm(total=total, unit="update", desc="runs", disable=not sys.stderr.isatty()) as bar:
 
-        def done(task: Task, seconds: float) -> None:
+        def done(task: GridTask, seconds: float) -> None:
             name = "/".join(task.folder.parts[-2:])
             bar.write(f"{name}: done in {seconds:.0f} s", file=sys.stderr)
 
@@ -312,7 +310,7 @@ def describe_failures(failures: Sequence[Failure], total: int) -> str:
     lines = "\n".join(f"  {failure}" for failure in failures)
     return (
         f"{len(failures)} of {total} tasks failed; the others are done and kept.\n{lines}\n"
-        "Mend the cause and give the same command again."
+        "Remove the cause and give the same command again."
     )
 
 

@@ -1,17 +1,18 @@
 """How much each token matters to the model: φ.
 
 One non-negative score per token and stream, detached from every graph. Scores are compared only
-within a row. Nothing here standardises, selects or edits tokens: see `selection` and
-`perturbation`.
+within a row and a role group. `selection` turns them into probabilities, `perturbation` edits
+tokens.
 
-Importance and replacement probability of every token of given windows, dropout off.
-
-What training draws from, for a look from outside: the same measures, statistics and rules, on
-windows that are not trained on.
+A measure says what it needs of the forward pass and computes the scores from it. `MEASURES` lists
+them all; a further one is a function, a line in that table and its name in `AugmentConfig`.
+`measure_windows` applies them outside training, with dropout off: what training draws from, for
+windows that are inspected or copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +22,11 @@ from iada.config.method import AugmentConfig, Measure
 from iada.data.windows.batch import Batch, Collator, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
-from iada.method.selection import at_least_float32, configured_probability, spread, standardize
-from iada.models.observation import Observation, Observer
+from iada.method.fused import nll_gradient
+from iada.method.selection import Scores, at_least_float32, group_probabilities, group_z_scores
+from iada.models.observation import Observation, Observer, Stream, tensors
+from iada.models.projection import LinearProjection
 from iada.seeding import generator as seeded_generator
-
-NllGradient = Callable[[Tensor, Tensor, float], Tensor]
-"""From (tokens, dim) hidden states, (tokens,) labels and the label smoothing to the gradient of
-the summed NLL at the hidden states."""
 
 
 def hidden_state_norm(states: Tensor) -> Tensor:
@@ -66,104 +65,182 @@ def gradient_norm(
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
 
 
-def measured(
-    observation: Observation,
-    batch: Batch,
-    *,
-    measure: Measure,
-    smoothing: float = 0.0,
-    nll_gradient: NllGradient | None = None,
-) -> tuple[Tensor, ...]:
-    """Read φ of every stream off a forward pass.
+Needs = Literal["nothing", "states", "gradients"]
+"""What a measure needs: no model at all, a forward pass (embeddings and topmost states), or one
+with its graph, to take gradients of the loss at the embeddings."""
 
-    GNorm's loss is the NLL of each instance, averaged over its loss tokens. The average cancels
-    in z-scores; it only fixes the scale for the variants that are not normalised.
 
-    Args:
-        observation: the forward pass; GNorm needs its graph.
-        batch: what it read.
-        measure: TNorm or GNorm.
-        smoothing: label smoothing of GNorm's loss.
-        nll_gradient: starts GNorm at the hidden states, so that no logits are needed.
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a measure may read."""
+
+    batch: Batch
+    streams: tuple[Stream, ...]
+    observation: Observation | None
+    """The forward pass; None for measures that need nothing."""
+    projection: LinearProjection | None = None
+    """The last step of the model, if the losses are fused with it and no logits exist."""
+    smoothing: float = 0.0
+    """Label smoothing of the loss whose gradient is taken."""
+    seed: int = 0
+    """Seed of random scores."""
+
+    @property
+    def seen(self) -> Observation:
+        """The forward pass, for measures that need one."""
+        assert self.observation is not None
+        return self.observation
+
+    def ids(self) -> list[Tensor]:
+        """(rows, length) per stream: the tokens."""
+        return [tensors(self.batch)[stream.ids] for stream in self.streams]
+
+
+@dataclass(frozen=True)
+class ImportanceMeasure:
+    """A way to say how important tokens are."""
+
+    needs: Needs
+    scores: Callable[[Evidence], tuple[Scores, ...]]
+    """Scores of every stream, in order."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the scores say anything about the model."""
+        return self.needs != "nothing"
+
+
+def _tnorm(evidence: Evidence) -> tuple[Scores, ...]:
+    return tuple(Scores(hidden_state_norm(state)) for state in evidence.seen.states)
+
+
+def _gnorm(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score by the gradient of each instance's NLL, averaged over its loss tokens.
+
+    The average cancels in z-scores; it only fixes the scale for the variants without them.
     """
-    if measure == "tnorm":
-        return tuple(hidden_state_norm(state) for state in observation.states)
-    if measure != "gnorm":
-        raise ValueError(f"`{measure}` is not measured on a model")
-    labels = batch["labels"]
+    labels, observation = evidence.batch["labels"], evidence.seen
     targets = labels.reshape(-1)[observation.positions]
-    if nll_gradient is None:
+    if evidence.projection is None:
         loss = cross_entropy(
             at_least_float32(observation.logits),
             targets,
             reduction="sum",
-            label_smoothing=smoothing,
+            label_smoothing=evidence.smoothing,
         )
         norms = gradient_norm(loss, observation.embeddings)
     else:
-        gradient = nll_gradient(observation.hidden.detach(), targets, smoothing)
+        # Starts at the hidden states, so that no logits are needed.
+        gradient = nll_gradient(
+            evidence.projection,
+            observation.hidden.detach(),
+            targets,
+            smoothing=evidence.smoothing,
+        )
         norms = gradient_norm(observation.hidden, observation.embeddings, gradient=gradient)
     tokens = (labels >= 0).sum(dim=1, keepdim=True).clamp(min=1)
-    return tuple(norm / tokens for norm in norms)
+    return tuple(Scores(norm / tokens) for norm in norms)
 
 
-def importance(model: torch.nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, Tensor]:
-    """Measure φ of source and decoder-input tokens with dropout off, for a look from outside.
-
-    Returns:
-        Two tensors, (batch, source length) and (batch, target length); 0 on padding for GNorm.
-    """
-    observer = Observer(model)
-    try:
-        source, target = separate_importance(observer, batch, AugmentConfig(measure=measure))
-    finally:
-        observer.remove()
-    return source, target
+def _random(evidence: Evidence) -> tuple[Scores, ...]:
+    streams = evidence.ids()
+    device = streams[0].device
+    key = evidence.batch["noise_key"]
+    generator = seeded_generator(evidence.seed, "random_scores", *key, device=device)
+    return tuple(
+        Scores(torch.randn(ids.shape, generator=generator, device=device), is_standard=True)
+        for ids in streams
+    )
 
 
-def separate_importance(
+def _uniform(evidence: Evidence) -> tuple[Scores, ...]:
+    return tuple(
+        Scores(torch.zeros(ids.shape, device=ids.device), is_standard=True)
+        for ids in evidence.ids()
+    )
+
+
+MEASURES: dict[str, ImportanceMeasure] = {
+    "tnorm": ImportanceMeasure("states", _tnorm),
+    "gnorm": ImportanceMeasure("gradients", _gnorm),
+    "random": ImportanceMeasure("nothing", _random),
+    "uniform": ImportanceMeasure("nothing", _uniform),
+}
+"""All measures, by the names that `augment.measure` accepts."""
+
+
+def measure_tokens(
     observer: Observer,
     batch: Batch,
     config: AugmentConfig,
     *,
-    nll_gradient: NllGradient | None = None,
-) -> tuple[Tensor, ...]:
-    """Measure φ in a forward pass of its own, with dropout off; see `measured`."""
-    model = observer.model
-    training = model.training
-    model.eval()
-    try:
-        with torch.set_grad_enabled(config.measure == "gnorm"):
-            needs_logits = config.measure == "gnorm" and nll_gradient is None
-            return measured(
-                observer.forward(batch, project=needs_logits),
-                batch,
-                measure=config.measure,
-                smoothing=config.gnorm_smoothing,
-                nll_gradient=nll_gradient,
-            )
-    finally:
-        model.train(training)
+    original: Observation | None = None,
+    projection: LinearProjection | None = None,
+    seed: int = 0,
+) -> tuple[Scores, ...]:
+    """Score every token of every stream.
 
-
-def present_tokens(batch: Batch) -> tuple[Tensor, Tensor]:
-    """(batch, length) per stream: positions that are not padding.
-
-    A decoder row ends where its last label stands.
+    Args:
+        observer: of the model to ask.
+        batch: what to score.
+        config: which measure, and its settings.
+        original: a forward pass on the batch to read the scores off, with its graph if the measure
+            needs gradients. Without it the model runs once more, with dropout off.
+        projection: see `Evidence`.
+        seed: of random scores.
     """
-    labelled = batch["labels"] >= 0
-    seen = labelled.long().cumsum(dim=1)
-    return batch["attention_mask"].bool(), labelled | (seen < seen[:, -1:])
+    measure = MEASURES[config.measure]
+    model, needs_graph = observer.model, measure.needs == "gradients"
+
+    def score(observation: Observation | None) -> tuple[Scores, ...]:
+        return measure.scores(
+            Evidence(
+                batch=batch,
+                streams=observer.streams,
+                observation=observation,
+                projection=projection,
+                smoothing=config.gnorm_smoothing,
+                seed=seed,
+            )
+        )
+
+    with torch.set_grad_enabled(needs_graph):
+        if original is not None or not measure.is_measured:
+            return score(original)
+        training = model.training
+        model.eval()
+        try:
+            return score(observer.forward(batch, project=needs_graph and projection is None))
+        finally:
+            model.train(training)
+
+
+def importance(model: nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, ...]:
+    """Measure φ of the tokens of every stream with dropout off.
+
+    Returns:
+        (batch, length) for each stream: source and decoder input, or the only sequence of a causal
+        language model. 0 on padding for GNorm.
+    """
+    if not MEASURES[measure].is_measured:
+        raise ValueError(f"`{measure}` is not measured on a model")
+    observer = Observer(model)
+    try:
+        scores = measure_tokens(observer, batch, AugmentConfig(measure=measure))
+    finally:
+        observer.remove()
+    return tuple(stream.values for stream in scores)
 
 
 @dataclass(frozen=True)
-class MeasuredStream:
-    """The tokens of one side of a batch; every tensor is (rows, length)."""
+class MeasuredGroup:
+    """The tokens of one side of a batch; every tensor is (rows, length of its stream)."""
 
     ids: Tensor
     roles: Tensor
+    """SPECIAL on tokens of other groups of the stream."""
     importance: Tensor
-    """φ, in the measure's own unit; 0 for the measures `uniform` and `random`."""
+    """φ, in the measure's own unit."""
     z: Tensor
     """Standard deviations above the mean of the row; 0 on special tokens."""
     probability: Tensor
@@ -176,8 +253,8 @@ class MeasuredBatch:
 
     numbers: tuple[int, ...]
     """Which windows the rows are."""
-    source: MeasuredStream
-    target: MeasuredStream
+    groups: dict[str, MeasuredGroup]
+    """By side: `source` and `target`, whatever the streams of the model."""
 
 
 def measure_windows(
@@ -204,49 +281,23 @@ def measure_windows(
     try:
         for keys in sampler:
             batch = to_device(collate(windows.__getitems__(keys)), device)
-            source, target = measure_batch(observer, batch, config, seed=seed)
-            yield MeasuredBatch(tuple(number for _, number in keys), source, target)
+            groups = measure_batch(observer, batch, config, seed=seed)
+            yield MeasuredBatch(tuple(number for _, number in keys), groups)
     finally:
         observer.remove()
 
 
 def measure_batch(
     observer: Observer, batch: Batch, config: AugmentConfig, *, seed: int
-) -> tuple[MeasuredStream, MeasuredStream]:
-    """Measure source and decoder input of one batch; arguments as in `measure_windows`."""
-    ids = (batch["input_ids"], batch["decoder_input_ids"])
-    roles = (batch["source_roles"], batch["target_roles"])
-    counted = present_tokens(batch) if config.statistics_specials else (None, None)
-    scores: Sequence[Tensor]
-    if config.measure in ("tnorm", "gnorm"):
-        scores = separate_importance(observer, batch, replace(config, importance_pass="separate"))
-        psi = tuple(
-            spread(score, role, alpha=config.alpha, normalize=config.normalize, counted=counts)
-            for score, role, counts in zip(scores, roles, counted, strict=True)
-        )
-    else:
-        scores = tuple(torch.zeros(role.shape, device=role.device) for role in roles)
-        psi = scores if config.measure == "uniform" else _random(batch, roles, config, seed)
-    source, target = (
-        MeasuredStream(
-            ids=stream_ids,
-            roles=stream_roles,
-            importance=score,
-            z=standardize(score, stream_roles, alpha=1.0, counted=counts),
-            probability=configured_probability(stream_psi, stream_roles, config),
-        )
-        for stream_ids, stream_roles, score, stream_psi, counts in zip(
-            ids, roles, scores, psi, counted, strict=True
-        )
-    )
-    return source, target
-
-
-def _random(
-    batch: Batch, roles: tuple[Tensor, Tensor], config: AugmentConfig, seed: int
-) -> tuple[Tensor, ...]:
-    device = roles[0].device
-    generator = seeded_generator(seed, "random_scores", *batch["noise_key"], device=device)
-    return tuple(
-        config.alpha * torch.randn(role.shape, generator=generator, device=device) for role in roles
-    )
+) -> dict[str, MeasuredGroup]:
+    """Measure the tokens of both sides of one batch; arguments as in `measure_windows`."""
+    measured: dict[str, MeasuredGroup] = {}
+    values = tensors(batch)
+    scores = measure_tokens(observer, batch, config, seed=seed)
+    for stream, found in zip(observer.streams, scores, strict=True):
+        z_scores = group_z_scores(found, stream, batch, config)
+        probabilities = group_probabilities(found, stream, batch, config)
+        for group, z, probability in zip(stream.groups, z_scores, probabilities, strict=True):
+            ids, roles = values[stream.ids], values[group.roles]
+            measured[group.name] = MeasuredGroup(ids, roles, found.values, z, probability)
+    return measured

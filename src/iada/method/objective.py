@@ -1,31 +1,35 @@
 """The training loss: original NLL, perturbed NLL and their agreement (eq. 12).
 
 One call runs the whole algorithm on a micro-batch: original forward, importance, replacement
-probabilities, perturbation, perturbed forward, losses. It returns sums and a count; dividing by
-the number of tokens of the update is the trainer's affair.
+probabilities, perturbation, perturbed forward, losses. It returns sums and a count; the trainer
+divides by the number of tokens of the update.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
-from iada.errors import ModelError
-from iada.method.fused import fused_losses, nll_gradient
-from iada.method.importance import measured, present_tokens, separate_importance
+from iada.method.fused import fused_losses
+from iada.method.importance import MEASURES, measure_tokens
 from iada.method.losses import Agreement, Sums, Terms, plain_losses
-from iada.method.perturbation import Drop, Replace, Replacement, Zero, perturb
-from iada.method.selection import configured_probability, settings_at, spread
-from iada.models.observation import Changes, Observation, Observer, loss_positions
+from iada.method.perturbation import Keep, Replacement, Vocabulary, Zero, make_replacement, perturb
+from iada.method.selection import group_probabilities, settings_at
+from iada.models.observation import (
+    Changes,
+    Observation,
+    Observer,
+    loss_positions,
+    tensors,
+)
 from iada.models.projection import linear_projection
 from iada.seeding import generator as seeded_generator
 
 Computation = Literal["fused", "plain"]
-SIDES = ("source", "target")
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class AugmentedObjective:
         config: AugmentConfig,
         *,
         replacement: Replacement | None = None,
+        vocabulary: Vocabulary | None = None,
         label_smoothing: float = 0.1,
         seed: int = 1,
         computation: Computation = "fused",
@@ -60,9 +65,11 @@ class AugmentedObjective:
         """Prepare the objective.
 
         Args:
-            model: a Hugging Face encoder-decoder.
+            model: a Hugging Face encoder-decoder or causal language model.
             config: measure, replacement, probabilities and weights.
-            replacement: what replaces a token; by default made from the model's own configuration.
+            replacement: what replaces a token, in every stream; by default made from `vocabulary`.
+            vocabulary: what is known of the tokens, best from the tokenizer; by default what the
+                model's configuration says.
             label_smoothing: smoothing of both NLL terms in training.
             seed: seed of the perturbation noise.
             computation: losses chunk by chunk together with the output projection, or from whole
@@ -71,10 +78,11 @@ class AugmentedObjective:
         """
         self.model = model
         self.config = config
-        self.replacement = replacement or default_replacement(model, config)
         self.label_smoothing = label_smoothing
         self.seed = seed
         self.observer = Observer(model, state_point=config.tnorm_at)
+        self.replacements = self._make_replacements(replacement, vocabulary)
+        """What replaces a token, by the name of the stream."""
         self.projection = linear_projection(model) if computation == "fused" else None
 
     def __call__(self, batch: Batch, *, update: int = 0, module: nn.Module | None = None) -> Losses:
@@ -97,6 +105,20 @@ class AugmentedObjective:
         changes = self._changes(config, batch, original)
         perturbed = self._forward(batch, positions, changes, module=module)
         return self._combined(config, original, perturbed, batch)
+
+    def _make_replacements(
+        self, given: Replacement | None, vocabulary: Vocabulary | None
+    ) -> dict[str, Replacement]:
+        if given is None and not self.config.perturbs:
+            # Nothing is asked of models that only learn from the original view.
+            given = Keep()
+        if given is not None:
+            return {stream.name: given for stream in self.observer.streams}
+        known = vocabulary or Vocabulary.of_model(self.model)
+        return {
+            stream.name: make_replacement(self.config, known.limited_to(stream.vocabulary_size))
+            for stream in self.observer.streams
+        }
 
     def _forward(
         self,
@@ -121,19 +143,16 @@ class AugmentedObjective:
             return plain_losses([view.logits for view in views], labels, terms)
         return fused_losses(self.projection, [view.hidden for view in views], labels, terms)
 
-    def _nll_gradient(self, states: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        assert self.projection is not None
-        return nll_gradient(self.projection, states, labels, smoothing=smoothing)
-
     def _original_view(
         self, config: AugmentConfig, batch: Batch, positions: Tensor, module: nn.Module | None
     ) -> Observation | None:
         """Run the original forward if a loss or the importance needs it."""
         in_the_loss = config.weight_original > 0 or config.weight_agreement > 0
-        reused = config.measure in ("tnorm", "gnorm") and config.importance_pass == "reuse"
+        measure = MEASURES[config.measure]
+        reused = measure.is_measured and config.importance_pass == "reuse"
         if not (in_the_loss or reused):
             return None
-        differentiated = reused and config.measure == "gnorm"
+        differentiated = reused and measure.needs == "gradients"
         # Only a view that is learned from goes through the wrapper: DDP must see each of its
         # forwards take part in the backward pass.
         with torch.set_grad_enabled(config.learns_from_original or differentiated):
@@ -144,7 +163,6 @@ class AugmentedObjective:
                 project=in_the_loss or differentiated,
             )
 
-    @torch.no_grad()
     def probabilities(
         self, batch: Batch, original: Observation | None, config: AugmentConfig | None = None
     ) -> tuple[Tensor, ...]:
@@ -155,54 +173,33 @@ class AugmentedObjective:
             original: its original view, if importance is read off it.
             config: the settings of an update, if they are others than the objective's own.
         """
-        config = config or self.config
-        roles = (batch["source_roles"], batch["target_roles"])
-        if config.measure == "uniform":
-            psi = tuple(torch.zeros(r.shape, device=r.device) for r in roles)
-        elif config.measure == "random":
-            generator = self._generator(batch, "random_scores")
-            psi = tuple(
-                config.alpha * torch.randn(r.shape, generator=generator, device=r.device)
-                for r in roles
-            )
-        else:
-            psi = self._spread_importance(batch, original, roles)
-        return tuple(
-            configured_probability(stream_psi, stream_roles, config)
-            for stream_psi, stream_roles in zip(psi, roles, strict=True)
-        )
+        groups = self._group_probabilities(batch, original, config or self.config)
+        return tuple(_add(list(stream.values())) for stream in groups)
 
-    def _spread_importance(
-        self, batch: Batch, original: Observation | None, roles: tuple[Tensor, ...]
-    ) -> tuple[Tensor, ...]:
-        config = self.config
-        start = None if self.projection is None else self._nll_gradient
-        with torch.enable_grad():
-            if original is None or config.importance_pass == "separate":
-                scores = separate_importance(self.observer, batch, config, nll_gradient=start)
-            else:
-                scores = measured(
-                    original,
-                    batch,
-                    measure=config.measure,
-                    smoothing=config.gnorm_smoothing,
-                    nll_gradient=start,
-                )
-        counted: tuple[Tensor | None, ...] = (None,) * len(roles)
-        if config.statistics_specials:
-            counted = present_tokens(batch)
-        return tuple(
-            spread(
-                stream_scores,
-                stream_roles,
-                alpha=config.alpha,
-                normalize=config.normalize,
-                counted=stream_counted,
-            )
-            for stream_scores, stream_roles, stream_counted in zip(
-                scores, roles, counted, strict=True
-            )
+    @torch.no_grad()
+    def _group_probabilities(
+        self, batch: Batch, original: Observation | None, config: AugmentConfig
+    ) -> list[dict[str, Tensor]]:
+        """Return for every stream the probabilities of its role groups by name."""
+        scores = measure_tokens(
+            self.observer,
+            batch,
+            config,
+            original=original if config.importance_pass == "reuse" else None,
+            projection=self.projection,
+            seed=self.seed,
         )
+        return [
+            {
+                group.name: probability
+                for group, probability in zip(
+                    stream.groups,
+                    group_probabilities(found, stream, batch, config),
+                    strict=True,
+                )
+            }
+            for stream, found in zip(self.observer.streams, scores, strict=True)
+        ]
 
     def _changes(
         self, config: AugmentConfig, batch: Batch, original: Observation | None
@@ -210,20 +207,26 @@ class AugmentedObjective:
         """Return what the perturbed view reads in place of the batch's own inputs."""
         if config.reads_ciphers:
             return _enciphered(batch)
-        streams = (batch["input_ids"], batch["decoder_input_ids"])
-        probabilities = self.probabilities(batch, original, config)
+        inputs: dict[str, Tensor] = {}
+        zeroed: dict[str, Tensor] = {}
+        groups = self._group_probabilities(batch, original, config)
+        # One generator draws for all streams in order; those left out draw nothing.
         generator = self._generator(batch, "perturb")
-        (source, source_selected), (target, target_selected) = (
-            perturb(ids, probability, self.replacement, generator=generator)
-            if config.sides in ("both", side)
-            else (ids, None)
-            for side, ids, probability in zip(SIDES, streams, probabilities, strict=True)
-        )
-        zeroed = (source_selected, target_selected) if isinstance(self.replacement, Zero) else None
-        return Changes(input_ids=source, decoder_input_ids=target, zeroed=zeroed)
+        for stream, by_group in zip(self.observer.streams, groups, strict=True):
+            chosen = [p for name, p in by_group.items() if config.sides in ("both", name)]
+            if not chosen:
+                continue
+            replacement = self.replacements[stream.name]
+            ids = tensors(batch)[stream.ids]
+            inputs[stream.ids], selected = perturb(
+                ids, _add(chosen), replacement, generator=generator
+            )
+            if isinstance(replacement, Zero):
+                zeroed[stream.name] = selected
+        return Changes(inputs=inputs, zeroed=zeroed)
 
     def _generator(self, batch: Batch, purpose: str) -> torch.Generator:
-        """Open the batch's own stream of random numbers for a purpose."""
+        """Open the generator of a batch for a purpose."""
         device = batch["input_ids"].device
         return seeded_generator(self.seed, purpose, *batch["noise_key"], device=device)
 
@@ -264,28 +267,21 @@ def _count(positions: Tensor) -> Tensor:
     return torch.full((), len(positions), device=positions.device)
 
 
+def _add(probabilities: Sequence[Tensor]) -> Tensor:
+    """Add up the probabilities of role groups, which share no token."""
+    first, *others = probabilities
+    for other in others:
+        first = first + other
+    return first
+
+
 def _enciphered(batch: Batch) -> Changes:
     """Return the enciphered source of a batch."""
     if "cipher_input_ids" not in batch:
         raise ValueError("the batch has no enciphered source: cut it with `CipheredWindows`")
     return Changes(
-        input_ids=batch["cipher_input_ids"], attention_mask=batch["cipher_attention_mask"]
+        inputs={
+            "input_ids": batch["cipher_input_ids"],
+            "attention_mask": batch["cipher_attention_mask"],
+        }
     )
-
-
-def default_replacement(model: nn.Module, config: AugmentConfig) -> Replacement:
-    """Make Ω from what a model's configuration says of its vocabulary."""
-    settings: Any = model.config
-    names = ("pad", "bos", "eos", "unk", "decoder_start", "sep", "mask")
-    ids = {name: getattr(settings, f"{name}_token_id", None) for name in names}
-    if config.replacement == "replace":
-        return Replace(settings.vocab_size, [i for i in ids.values() if i is not None])
-    if config.drop == "zero":
-        return Zero()
-    if ids["mask"] is None:
-        if not config.perturbs:
-            return Drop(ids["pad"] or 0)
-        raise ModelError(
-            f"{type(model).__name__} names no mask token. Pass `replacement=Drop(mask_id)`."
-        )
-    return Drop(ids["mask"])

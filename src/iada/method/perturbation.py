@@ -1,15 +1,25 @@
 """Replace selected tokens.
 
-Only ids change; roles, labels and masks are somebody else's and stay as they are. All randomness
-comes from the generator that is passed in.
+Only ids change; roles, labels and masks are left as they are. All randomness comes from the
+generator that is passed in.
+
+`make_replacement` is the one place where Ω is chosen: training, objective, copies and inspection
+all ask it. A further Ω is a class, a line in `REPLACEMENTS` and its name in `AugmentConfig`.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Protocol
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from iada.config.method import AugmentConfig
+from iada.data.tokens.subwords import Subwords
+from iada.errors import ModelError
+
+_BYTE_PIECE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 class Replacement(Protocol):
@@ -36,8 +46,17 @@ class Zero:
     """Keep the token; the model reads a zero vector where its embedding would be.
 
     The ids stay, so that whatever a model makes of them (positions, masks) stays too. See `zeroed`
-    of `iada.models.observation.Observer.forward`.
+    of `iada.models.observation.Changes`.
     """
+
+    def __call__(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the tokens themselves; draws nothing."""
+        return ids
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Keep the token: for augmentations whose replacement probabilities are 0."""
 
     def __call__(self, ids: Tensor, generator: torch.Generator) -> Tensor:
         """Return the tokens themselves; draws nothing."""
@@ -64,6 +83,118 @@ class Replace:
             len(self.candidates), ids.shape, generator=generator, device=ids.device
         )
         return self.candidates[drawn].to(ids.dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """What is known of the tokens of a stream."""
+
+    owner: str
+    """What the vocabulary belongs to, for messages."""
+    size: int
+    """Ids are below this number."""
+    reserved_ids: frozenset[int] | None = None
+    """Ids that are never drawn: special tokens, language codes, byte pieces, and rows of the
+    embedding matrix that stand for no token. None if they are not known."""
+    mask_id: int | None = None
+    """The `<mask>` token, if there is one."""
+
+    @classmethod
+    def of_tokenizer(cls, tokenizer: Any) -> "Vocabulary":
+        """Read `Subwords`, or a Hugging Face tokenizer.
+
+        Of the latter, all special and all added tokens are reserved: T5's sentinels, the language
+        codes of mBART and NLLB, `<unk>`.
+        """
+        if isinstance(tokenizer, Subwords):
+            return cls(
+                owner="the vocabulary",
+                size=len(tokenizer),
+                reserved_ids=frozenset(tokenizer.reserved_ids),
+                mask_id=tokenizer.special.mask,
+            )
+        pieces: dict[str, int] = tokenizer.get_vocab()
+        size = 1 + max(pieces.values())
+        reserved = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder}
+        reserved |= {number for piece, number in pieces.items() if _BYTE_PIECE.fullmatch(piece)}
+        reserved |= {*range(size)} - {*pieces.values()}
+        return cls(
+            owner=type(tokenizer).__name__,
+            size=size,
+            reserved_ids=frozenset(reserved),
+            mask_id=tokenizer.mask_token_id,
+        )
+
+    @classmethod
+    def of_model(cls, model: nn.Module) -> "Vocabulary":
+        """Read a model's configuration.
+
+        No configuration lists sentinels or language codes, so ordinary tokens are known only of
+        models that suppress their special tokens in generation, as those of
+        `iada.models.build.build_model` do.
+        """
+        settings: Any = model.config
+        names = ("pad", "bos", "eos", "unk", "decoder_start", "sep", "mask")
+        ids = {name: getattr(settings, f"{name}_token_id", None) for name in names}
+        generation: Any = getattr(model, "generation_config", None)
+        suppressed = getattr(generation, "suppress_tokens", None)
+        named = {number for number in ids.values() if isinstance(number, int)}
+        return cls(
+            owner=type(model).__name__,
+            size=settings.vocab_size,
+            reserved_ids=frozenset({*named, *suppressed}) if suppressed else None,
+            mask_id=ids["mask"],
+        )
+
+    def limited_to(self, size: int) -> "Vocabulary":
+        """Return the part that an embedding matrix of `size` rows can look up."""
+        return replace(self, size=min(self.size, size))
+
+
+def _make_drop(vocabulary: Vocabulary) -> Replacement:
+    if vocabulary.mask_id is None:
+        raise ModelError(
+            f"{vocabulary.owner} names no mask token. Set `augment.drop: zero`, or pass "
+            "`replacement=Drop(mask_id)`."
+        )
+    return Drop(vocabulary.mask_id)
+
+
+def _make_zero(vocabulary: Vocabulary) -> Replacement:
+    return Zero()
+
+
+def _make_replace(vocabulary: Vocabulary) -> Replacement:
+    if vocabulary.reserved_ids is None:
+        raise ModelError(
+            f"{vocabulary.owner} does not say which of its {vocabulary.size} tokens are special, "
+            "so that sentinels, language codes and <unk> would be drawn as replacements. Pass its "
+            "tokenizer (`processing_class` of `IadaTrainer`, or `Vocabulary.of_tokenizer` as the "
+            "`vocabulary` of `AugmentedObjective`), or `replacement=Replace(vocab_size, "
+            "special_ids)`."
+        )
+    return Replace(vocabulary.size, vocabulary.reserved_ids)
+
+
+REPLACEMENTS: dict[str, Callable[[Vocabulary], Replacement]] = {
+    "mask": _make_drop,
+    "zero": _make_zero,
+    "replace": _make_replace,
+}
+"""How each Ω is made: by `augment.replacement`, or for `drop` by what `augment.drop` leaves."""
+
+
+def make_replacement(config: AugmentConfig, vocabulary: Vocabulary) -> Replacement:
+    """Make the Ω of an augmentation.
+
+    Args:
+        config: which one; nothing is asked of the vocabulary if no token is ever replaced.
+        vocabulary: of the stream whose tokens are replaced.
+    """
+    if not config.replaces:
+        return Keep()
+    kind = config.drop if config.replacement == "drop" else config.replacement
+    return REPLACEMENTS[kind](vocabulary)
 
 
 def perturb(

@@ -1,21 +1,22 @@
-"""Where half precision ends: losses, norms and statistics are computed in float32 or better.
+"""From importance scores to replacement probabilities: φ → ψ → p.
 
-From importance scores to replacement probabilities.
+The equations are pure functions on (batch, length) tensors. Below them stand the two that apply a
+configuration to the role groups of a stream, and how that configuration changes in the course of
+training. Nothing here runs a model or draws a number.
 
-Pure functions on (batch, length) tensors. Nothing here looks at a model or draws a number.
-
-How the augmentation changes in the course of training.
+Losses, norms and statistics are computed in float32 or better: see `at_least_float32`.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from iada.config.method import AugmentConfig, Direction
-from iada.data.windows.batch import Role
+from iada.data.windows.batch import Batch, Role
+from iada.models.observation import Stream, tensors
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -100,6 +101,13 @@ def replacement_probability(
     return tilted.masked_fill(roles == Role.SPECIAL, 0.0)
 
 
+def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:
+    if p == 0:
+        return torch.zeros_like(psi)
+    base = torch.logit(torch.tensor(p, dtype=torch.float64)).item()
+    return torch.sigmoid(base + (psi if direction == "up" else -psi))
+
+
 def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) -> Tensor:
     """Return `replacement_probability` with the probabilities and directions of a configuration."""
     return replacement_probability(
@@ -112,11 +120,84 @@ def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) ->
     )
 
 
-def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:
-    if p == 0:
-        return torch.zeros_like(psi)
-    base = torch.logit(torch.tensor(p, dtype=torch.float64)).item()
-    return torch.sigmoid(base + (psi if direction == "up" else -psi))
+@dataclass(frozen=True)
+class Scores:
+    """Importance of the tokens of a stream."""
+
+    values: Tensor
+    """(rows, length): φ, finite everywhere."""
+    known: Tensor | None = None
+    """(rows, length) bool: tokens that have a score; None if all have. The others get ψ = 0 and
+    enter no statistics."""
+    is_standard: bool = False
+    """Whether the values are z-scores as they are: ψ is α times the value, whatever
+    `augment.normalize`."""
+
+
+def group_probabilities(
+    scores: Scores, stream: Stream, batch: Batch, config: AugmentConfig
+) -> tuple[Tensor, ...]:
+    """Return the replacement probability of every token, for each role group of a stream.
+
+    Groups have statistics of their own and share no token, so that the probabilities of the stream
+    are the sum over its groups.
+
+    Args:
+        scores: importance of the stream's tokens.
+        stream: which stream of the batch.
+        batch: for the roles.
+        config: normalisation, probabilities and directions.
+
+    Returns:
+        For each group (rows, length); 0 on tokens of other groups and on special ones.
+    """
+    roles = [tensors(batch)[group.roles] for group in stream.groups]
+    counted = _counted(stream, batch, roles, config)
+    return tuple(
+        configured_probability(
+            _psi(scores, group_roles, group_counted, config), group_roles, config
+        )
+        for group_roles, group_counted in zip(roles, counted, strict=True)
+    )
+
+
+def group_z_scores(
+    scores: Scores, stream: Stream, batch: Batch, config: AugmentConfig
+) -> tuple[Tensor, ...]:
+    """Return the z-score of every token, for each role group; arguments as above."""
+    roles = [tensors(batch)[group.roles] for group in stream.groups]
+    counted = _counted(stream, batch, roles, config)
+    standard = replace(config, alpha=1.0, normalize="standard")
+    measured = replace(scores, is_standard=False)
+    return tuple(
+        _psi(measured, group_roles, group_counted, standard)
+        for group_roles, group_counted in zip(roles, counted, strict=True)
+    )
+
+
+def _psi(scores: Scores, roles: Tensor, counted: Tensor | None, config: AugmentConfig) -> Tensor:
+    if scores.is_standard:
+        return config.alpha * scores.values
+    if scores.known is not None:
+        roles = roles.masked_fill(~scores.known, Role.SPECIAL)
+        counted = None if counted is None else counted & scores.known
+    return spread(
+        scores.values, roles, alpha=config.alpha, normalize=config.normalize, counted=counted
+    )
+
+
+def _counted(
+    stream: Stream, batch: Batch, roles: list[Tensor], config: AugmentConfig
+) -> list[Tensor | None]:
+    """Return for each group which tokens enter its statistics; None for its own tokens alone."""
+    if not config.statistics_specials:
+        return [None] * len(roles)
+    present = stream.present(batch)
+    return [
+        # Specials of the stream belong to all groups, ordinary tokens to one.
+        present & (own.ne(Role.SPECIAL) | torch.stack(roles).eq(Role.SPECIAL).all(dim=0))
+        for own in roles
+    ]
 
 
 def ramped(probability: float, update: int, *, ramp: float) -> float:

@@ -1,13 +1,13 @@
-"""Dropout that is cheap on CPUs.
+"""A model from a configuration, and dropout that is cheap on CPUs.
 
-There, PyTorch's own makes a draw for every value, which takes as long as a good part of the matrix
-products of a small model, and keeps a whole factor for each, in blocks that leave gaps in the heap.
-Here four values share a draw of 64 bits, and a byte remembers whether a value was dropped.
+Doc2Doc is a stock `MarianMTModel`: `transformers` alone loads what was trained, and CTranslate2
+converts it. Every other architecture is a class of its own in `MODELS`, a `PreTrainedModel` that
+`AutoModelForSeq2SeqLM` loads once `register_models` has run.
 
-A stock `MarianMTModel` from a configuration.
-
-No second Transformer is written here, so that `transformers` alone loads what was trained and
-CTranslate2 converts it.
+Dropout: on CPUs PyTorch's own makes a draw for every value, which takes as long as a good part of
+the matrix products of a small model, and keeps a whole factor for each, in blocks that leave gaps
+in the heap. Here four values share a draw of 64 bits, and a byte remembers whether a value was
+dropped.
 """
 
 from functools import partial
@@ -15,29 +15,44 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    GenerationConfig,
+    MarianConfig,
+    MarianMTModel,
+)
 
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
+from iada.models.document import DocumentModel
+from iada.models.flat import FlatModel
+from iada.models.gtrans import GTransModel
+from iada.models.han import HanModel
 
 _BITS = 16
 _VALUES_PER_DRAW = 4
 
 
 def use_cheap_dropout(model: Any) -> None:
-    """Let the layers of a stock Marian model drop with `drop`; their rates stay what they are.
+    """Let the layers of a Marian model drop with `drop`; their rates stay what they are.
 
     Args:
         model: a `MarianMTModel`. What it saves and what it computes without dropout do not change.
     """
     for layer in (*model.model.encoder.layers, *model.model.decoder.layers):
-        dropped: list[nn.Module] = [layer.self_attn.out_proj, layer.fc2]
+        # An attention as a whole: where it is two and a gate, dropout comes after the gate.
+        dropped: list[nn.Module] = [layer.self_attn, layer.fc2]
         if hasattr(layer, "encoder_attn"):
-            dropped.append(layer.encoder_attn.out_proj)
-        for linear in dropped:
-            linear.register_forward_hook(partial(_drop_output, layer.dropout))
+            dropped.append(layer.encoder_attn)
+        for module in dropped:
+            module.register_forward_hook(partial(_drop_output, layer.dropout))
         # The layer itself drops right after each of them; once is enough.
         layer.dropout = 0.0
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.register_forward_hook(partial(_drop_output, module.p))
+            module.p = 0.0
 
 
 def drop(values: Tensor, rate: float) -> Tensor:
@@ -72,17 +87,46 @@ class _CpuDropout(torch.autograd.Function):
         return gradients[0].mul(kept).mul_(ctx.scale), None
 
 
-def _drop_output(rate: float, module: nn.Module, _: tuple[Any, ...], output: Tensor) -> Tensor:
-    return drop(output, rate) if module.training and rate else output
+def _drop_output(rate: float, module: nn.Module, _: tuple[Any, ...], output: Any) -> Any:
+    if not module.training or not rate:
+        return output
+    if isinstance(output, tuple):
+        # An attention returns its weights too.
+        return drop(output[0], rate), *output[1:]
+    return drop(output, rate)
 
 
-def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialIds) -> MarianMTModel:
+MODELS: dict[str, type[DocumentModel]] = {
+    "flat": FlatModel,
+    "gtrans": GTransModel,
+    "han": HanModel,
+}
+"""Class of each architecture but Doc2Doc."""
+
+
+def register_models() -> None:
+    """Tell `transformers` about our models, so that its automatic classes load them."""
+    for model in MODELS.values():
+        config = model.config_class
+        AutoConfig.register(config.model_type, config, exist_ok=True)
+        AutoModelForSeq2SeqLM.register(config, model, exist_ok=True)
+
+
+def build_model(
+    config: ModelConfig, *, vocabulary_size: int, special: SpecialIds, context: int = 3
+) -> MarianMTModel:
     """Build a randomly initialised model: post-norm, ReLU, sinusoidal positions, tied embeddings.
 
     Weights are drawn with standard deviation `dim ** -0.5`, which is Xavier's for the attention
     projections and the usual one for embeddings that are scaled by `sqrt(dim)`.
+
+    Args:
+        config: architecture and size.
+        vocabulary_size: number of pieces.
+        special: ids of the special tokens.
+        context: `windows.context`, which context modules need to know.
     """
-    marian = MarianConfig(
+    sizes: dict[str, Any] = dict(
         vocab_size=vocabulary_size,
         decoder_vocab_size=vocabulary_size,
         d_model=config.dim,
@@ -107,7 +151,10 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
         decoder_start_token_id=special.bos,
         forced_eos_token_id=None,
     )
-    model = MarianMTModel(marian)
+    if config.architecture == "doc2doc":
+        model = MarianMTModel(MarianConfig(**sizes))
+    else:
+        model = _document_model(config, sizes, special, context)
     for module in model.modules():
         if isinstance(module, nn.ReLU):
             # The same values and gradients without a second copy of the widest activations.
@@ -122,3 +169,23 @@ def build_model(config: ModelConfig, *, vocabulary_size: int, special: SpecialId
         suppress_tokens=[special.pad, special.bos, special.unk, special.sep, special.mask],
     )
     return model
+
+
+def _document_model(
+    config: ModelConfig, sizes: dict[str, Any], special: SpecialIds, context: int
+) -> DocumentModel:
+    architecture = MODELS[config.architecture]
+    return architecture(
+        architecture.config_class(
+            **sizes,
+            sep_token_id=special.sep,
+            unk_token_id=special.unk,
+            context=context,
+            restarts_positions=config.traits.restarts_positions,
+            context_sides=config.sides,
+            wide_layers=config.wide,
+            stop_context=config.stops_context,
+            gate=config.gate or "soft",
+            after=config.after,
+        )
+    )

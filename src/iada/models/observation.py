@@ -1,19 +1,19 @@
 """What one forward pass shows: hidden states and logits of the loss, embeddings, topmost states.
 
-Works on any Hugging Face encoder-decoder without changing it. Hooks read the output of each
-stack's embedding lookup (for GNorm) and the tensor that enters each stack's last normalisation
-(for TNorm), and let the output projection see only the positions of the loss, or none of them.
-They stay inside the model's own forward, so that DDP, autocast and gradient checkpointing work as
-always.
+Works on any Hugging Face encoder-decoder or causal language model without changing it. Hooks read
+the output of each stack's embedding lookup (for GNorm) and the tensor that enters each stack's last
+normalisation (for TNorm), and let the output projection see only the positions of the loss, or none
+of them. They stay inside the model's own forward, so that DDP, autocast and gradient checkpointing
+work as always.
 
-A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in
-this order: source, decoder input.
+A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in this
+order: source, decoder input. A causal language model has one, which holds source and target.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,44 @@ from iada.errors import ModelError
 from iada.models.projection import output_projection
 
 StatePoint = Literal["pre_norm", "feed_forward"]
+
+
+@dataclass(frozen=True)
+class RoleGroup:
+    """Tokens of a stream that share their importance statistics."""
+
+    name: Literal["source", "target"]
+    """Which side of the window they are; `augment.sides` chooses among these names."""
+    roles: str
+    """Key of the batch: `Role` of each token of the stream, SPECIAL on those of other groups."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """A sequence of input tokens that can be perturbed."""
+
+    name: str
+    ids: str
+    """Key of the batch: (rows, length) token ids."""
+    mask: str | None = None
+    """Key of the batch: (rows, length), 1 where `ids` is not padding. None for a decoder input,
+    which ends where the last label of its row stands."""
+    groups: tuple[RoleGroup, ...]
+    vocabulary_size: int
+    """Number of rows of the embedding matrix: ids that the stream can hold."""
+
+    def present(self, batch: Batch) -> Tensor:
+        """(rows, length) bool: positions that are not padding."""
+        if self.mask is not None:
+            return tensors(batch)[self.mask].bool()
+        labelled = batch["labels"] >= 0
+        seen = labelled.long().cumsum(dim=1)
+        return labelled | (seen < seen[:, -1:])
+
+
+def tensors(batch: Batch) -> Mapping[str, Tensor]:
+    """Return a batch for access by the keys that streams and groups name."""
+    return cast("Mapping[str, Tensor]", batch)
 
 
 @dataclass(frozen=True)
@@ -44,38 +82,43 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What a forward pass reads in place of the batch's own inputs; None keeps them."""
+    """What a forward pass reads in place of the batch's own inputs."""
 
-    input_ids: Tensor | None = None
-    """(rows, length): source ids, of any length if `attention_mask` is given too."""
-    attention_mask: Tensor | None = None
-    """(rows, length): 1 where the source ids are not padding."""
-    decoder_input_ids: Tensor | None = None
-    """(rows, target length): decoder-input ids."""
-    zeroed: tuple[Tensor | None, ...] | None = None
-    """Per stream (rows, length): bool, positions whose embedding is multiplied by 0 as it leaves
-    the lookup, before anything is scaled or added."""
+    inputs: Mapping[str, Tensor] = field(default_factory=dict)
+    """By the keys of the batch. Source ids may have any length if `attention_mask` changes too."""
+    zeroed: Mapping[str, Tensor] = field(default_factory=dict)
+    """By the name of the stream: (rows, length) bool, positions whose embedding is multiplied by 0
+    as it leaves the lookup, before anything is scaled or added."""
 
 
 class Observer:
-    """Hooks on one model; `forward` runs it and returns an `Observation`."""
+    """Hooks on one model; `forward` runs it and returns an `Observation`.
+
+    Two attributes of a model or its stacks, both optional, are respected. `model.window_inputs`
+    names further keys of the batch that its forward takes. `stack.topmost` is the normalisation
+    whose input TNorm reads, or its name below the stack; without it the last one executed is.
+    """
 
     def __init__(self, model: nn.Module, *, state_point: StatePoint = "pre_norm") -> None:
         self.model = model
         stacks = _stacks(model)
+        lookups = [_lookup(stack) for stack in stacks]
+        self.streams = _streams(lookups)
+        self._inputs = ("input_ids", "attention_mask", "decoder_input_ids")[: 1 + len(stacks)]
+        self._window_inputs: tuple[str, ...] = getattr(model, "window_inputs", ())
         self._positions: Tensor | None = None
         self._projecting = True
         self._hidden: Tensor | None = None
         self._watching = False
-        self._zeroed: tuple[Tensor | None, ...] | None = None
+        self._zeroed: Mapping[str, Tensor] = {}
         self._embeddings: list[Tensor] = []
         self._states: list[Tensor | None] = [None] * len(stacks)
+        self._reached_top: set[int] = set()
         self._handles: list[RemovableHandle] = [
             output_projection(model).register_forward_pre_hook(self._select_positions)
         ]
         # One module object may serve both stacks: hook it once, and it reports in stream order.
-        lookups = {id(lookup): lookup for lookup in map(_lookup, stacks)}
-        for lookup in lookups.values():
+        for lookup in {id(lookup): lookup for lookup in lookups}.values():
             self._handles.append(lookup.register_forward_hook(self._keep_embedding))
         for stream, stack in enumerate(stacks):
             self._watch_states(stream, stack, state_point)
@@ -96,29 +139,18 @@ class Observer:
             changes: what to read instead of the batch's own inputs.
             module: the wrapper (DDP, compiled) to call in place of the model itself.
             positions: `loss_positions` of the batch, if they are known already.
-            project: whether the logits are wanted. Without them the projection still runs, on no
+            project: whether to compute the logits. Without them the projection still runs, on no
                 rows, so that its weight stays in the graph of the output, where DDP looks for it.
         """
         call = self.model if module is None else module
         changes = changes or Changes()
-        source, mask, target = (
-            own if other is None else other
-            for own, other in (
-                (batch["input_ids"], changes.input_ids),
-                (batch["attention_mask"], changes.attention_mask),
-                (batch["decoder_input_ids"], changes.decoder_input_ids),
-            )
-        )
+        available = {**tensors(batch), **changes.inputs}
+        inputs = {name: available[name] for name in self._inputs}
+        inputs |= {name: available[name] for name in self._window_inputs if name in available}
         if positions is None:
             positions = loss_positions(batch["labels"])
         with self._observing(positions, project=project, zeroed=changes.zeroed):
-            output = call(
-                input_ids=source,
-                attention_mask=mask,
-                decoder_input_ids=target,
-                use_cache=False,
-                return_dict=True,
-            )
+            output = call(**inputs, use_cache=False, return_dict=True)
             states = tuple(state for state in self._states if state is not None)
             assert self._hidden is not None
             return Observation(
@@ -132,7 +164,7 @@ class Observer:
 
     @contextmanager
     def _observing(
-        self, positions: Tensor, *, project: bool, zeroed: tuple[Tensor | None, ...] | None
+        self, positions: Tensor, *, project: bool, zeroed: Mapping[str, Tensor]
     ) -> Iterator[None]:
         self._positions, self._projecting, self._watching = positions, project, True
         self._zeroed = zeroed
@@ -140,9 +172,10 @@ class Observer:
             yield
         finally:
             self._positions, self._hidden, self._watching = None, None, False
-            self._zeroed = None
+            self._zeroed = {}
             self._embeddings = []
             self._states = [None] * len(self._states)
+            self._reached_top.clear()
 
     def _select_positions(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor] | None:
         if not self._watching or self._positions is None:
@@ -155,10 +188,10 @@ class Observer:
         if not self._watching:
             return None
         if torch.is_grad_enabled() and not output.requires_grad:
-            # Frozen embeddings: the gradient at the lookup output is wanted all the same.
+            # Frozen embeddings: the gradient at the lookup output is needed all the same.
             output.requires_grad_(True)
         # The lookups report in the order of the streams.
-        zeroed = None if self._zeroed is None else self._zeroed[len(self._embeddings)]
+        zeroed = self._zeroed.get(self.streams[len(self._embeddings)].name)
         self._embeddings.append(output)
         return None if zeroed is None else output.masked_fill(zeroed[..., None], 0.0)
 
@@ -167,6 +200,7 @@ class Observer:
 
         Which module runs last is a matter of execution, not of registration (BART registers its
         first normalisation after its layers), so all of them report and the last report stands.
+        Where the stack names its topmost normalisation, reports end with it.
         """
 
         def keep_input(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -174,14 +208,25 @@ class Observer:
                 self._states[stream] = inputs[0].detach()
 
         def keep_output(_: nn.Module, __: Any, output: Tensor) -> None:
-            if self._watching:
+            if self._watching and stream not in self._reached_top:
                 self._states[stream] = output.detach()
 
-        for module in stack.modules():
-            if state_point == "pre_norm" and type(module).__name__.endswith("Norm"):
+        def end_reports(_: nn.Module, __: tuple[Tensor, ...]) -> None:
+            if self._watching:
+                self._reached_top.add(stream)
+
+        topmost = _topmost(stack)
+        if state_point == "pre_norm":
+            norms = (m for m in stack.modules() if type(m).__name__.endswith("Norm"))
+            for module in norms if topmost is None else (topmost,):
                 self._handles.append(module.register_forward_pre_hook(keep_input))
-            elif state_point == "feed_forward" and isinstance(module, nn.Linear):
-                self._handles.append(module.register_forward_hook(keep_output))
+            return
+        for module in stack.modules():
+            if isinstance(module, nn.Linear):
+                # Before other hooks on the layer: dropout may be one of them.
+                self._handles.append(module.register_forward_hook(keep_output, prepend=True))
+        if topmost is not None:
+            self._handles.append(topmost.register_forward_pre_hook(end_reports))
 
 
 def loss_positions(labels: Tensor) -> Tensor:
@@ -189,19 +234,55 @@ def loss_positions(labels: Tensor) -> Tensor:
     return (labels.reshape(-1) >= 0).nonzero().squeeze(1)
 
 
-def _stacks(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-    """Return encoder and decoder."""
-    encoder, decoder = _call(model, "get_encoder"), _call(model, "get_decoder")
+def _stacks(model: nn.Module) -> tuple[nn.Module, ...]:
+    """Return encoder and decoder, or the only stack of a causal language model."""
     settings: Any = getattr(model, "config", None)
-    two_stacks = encoder is not None and decoder is not None and encoder is not decoder
-    if not two_stacks or not getattr(settings, "is_encoder_decoder", False):
-        raise ModelError(
-            f"{type(model).__name__} is not an encoder-decoder. "
-            "Use a sequence-to-sequence model such as Marian, BART, mBART, M2M100 or T5."
+    decoder = _call(model, "get_decoder")
+    if getattr(settings, "is_encoder_decoder", False):
+        encoder = _call(model, "get_encoder")
+        if encoder is not None and decoder is not None and encoder is not decoder:
+            return encoder, decoder
+    elif decoder not in (None, model) and getattr(model, "can_generate", lambda: False)():
+        assert decoder is not None
+        return (decoder,)
+    raise ModelError(
+        f"{type(model).__name__} is neither an encoder-decoder nor a causal language model. Use a "
+        "sequence-to-sequence model such as Marian, BART, mBART, M2M100 or T5, or a decoder such "
+        "as Llama."
+    )
+
+
+def _streams(lookups: list[nn.Module]) -> tuple[Stream, ...]:
+    """Describe the streams that the embedding lookups of a model's stacks read."""
+    sizes = [len(cast(Tensor, lookup.weight)) for lookup in lookups]
+    source, target = RoleGroup("source", "source_roles"), RoleGroup("target", "target_roles")
+    if len(lookups) == 1:
+        groups = (source, target)
+        return (
+            Stream(
+                name="sequence",
+                ids="input_ids",
+                mask="attention_mask",
+                groups=groups,
+                vocabulary_size=sizes[0],
+            ),
         )
-    assert encoder is not None
-    assert decoder is not None
-    return encoder, decoder
+    return (
+        Stream(
+            name="source",
+            ids="input_ids",
+            mask="attention_mask",
+            groups=(source,),
+            vocabulary_size=sizes[0],
+        ),
+        Stream(name="target", ids="decoder_input_ids", groups=(target,), vocabulary_size=sizes[1]),
+    )
+
+
+def _topmost(stack: nn.Module) -> nn.Module | None:
+    """Return the module that a stack names as its topmost normalisation."""
+    named: nn.Module | str | None = getattr(stack, "topmost", None)
+    return stack.get_submodule(named) if isinstance(named, str) else named
 
 
 def _lookup(stack: nn.Module) -> nn.Module:

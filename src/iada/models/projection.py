@@ -50,12 +50,16 @@ def output_projection(model: nn.Module) -> nn.Module:
 def linear_projection(model: nn.Module) -> LinearProjection | None:
     """Return the projection of a model, or None if its logits are computed in another way.
 
-    Two conditions. The head is an unchanged `nn.Linear`. And on a trial input of two tokens the
-    model's logits equal the head's output plus `final_logits_bias`, to the bit: a model that
-    scales, caps or edits its logits fails here.
+    Three conditions. The head is an unchanged `nn.Linear`. The configuration names no cap of the
+    logits (Gemma 2), which is nearly the identity on small logits. And on a trial input of two
+    tokens the model's logits equal the head's output plus `final_logits_bias`, to the bit: a model
+    that scales, caps or edits its logits in another way fails here.
     """
     head = output_projection(model)
     if not isinstance(head, nn.Linear) or type(head).forward is not nn.Linear.forward:
+        return None
+    settings: Any = getattr(model, "config", None)
+    if getattr(settings, "final_logit_softcapping", None) is not None:
         return None
     projection = LinearProjection(head, model)
     projected: list[Tensor] = []
@@ -65,13 +69,10 @@ def linear_projection(model: nn.Module) -> LinearProjection | None:
     try:
         with torch.no_grad():
             ids = torch.arange(2, device=head.weight.device)[None]
-            logits = model(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                decoder_input_ids=ids,
-                use_cache=False,
-                return_dict=True,
-            ).logits
+            inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            if getattr(settings, "is_encoder_decoder", False):
+                inputs["decoder_input_ids"] = ids
+            logits = model(**inputs, use_cache=False, return_dict=True).logits
             offset: Tensor | None = getattr(model, "final_logits_bias", None)
             expected = [rows if offset is None else rows + offset for rows in projected]
     finally:

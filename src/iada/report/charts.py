@@ -1,12 +1,9 @@
-"""What all figures share: colours, style, and how a drawing becomes SVG or PNG.
+"""What all figures share: colours, style, bars and curves, and how a drawing becomes SVG or PNG.
 
 Inline SVG takes text, axes and rules from the colour of the surrounding text; each system has one
 colour, a CSS variable `--series-1` and so on, with a fallback for pages that define none. Files
 have fixed colours on white. The same numbers give the same bytes: no dates and no random ids.
-
-Grouped bars: one group per key, one bar per system, whiskers over seeds.
-
-Curves over a quantity that was varied, with whiskers over seeds.
+Bars and curves have whiskers of one standard deviation over seeds.
 """
 
 import contextlib
@@ -23,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from iada.report.runs import Spread
+from iada.evaluation.metrics import SeedMean
 
 PALETTE = (
     "#0072b2",
@@ -145,13 +142,13 @@ def colour(number: int) -> str:
 
 
 def dash(number: int) -> Literal["-", "--", ":"]:
-    """Part curves that share a colour."""
+    """Tell curves apart that share a colour."""
     dashes: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")
     return dashes[number // len(PALETTE) % len(dashes)]
 
 
 def hatch(number: int) -> str | None:
-    """Part bars that share a colour."""
+    """Tell bars apart that share a colour."""
     return "///" if number >= len(PALETTE) else None
 
 
@@ -180,7 +177,7 @@ def _with_words(drawing: Drawing, svg: str) -> str:
     return f"{head}{words}{svg[svg.index('>') + 1 :]}"
 
 
-Bars = Mapping[str, Mapping[str, Spread | None]]
+Bars = Mapping[str, Mapping[str, SeedMean | None]]
 """System to key to value, in the unit of the axis."""
 # More bars than this leave no room for a number on each.
 _NUMBERED = 25
@@ -214,7 +211,7 @@ def draw_bars(name: str, title: str, panels: Sequence[Panel], *, words: str) -> 
         name: of the drawing.
         title: of the drawing.
         panels: at least one.
-        words: what the numbers are, before they are told one by one.
+        words: what the numbers are, before they are listed one by one.
     """
     with new_figure() as figure:
         row = figure.subplots(1, len(panels), sharey=len(panels) > 1, squeeze=False)[0]
@@ -265,7 +262,7 @@ def _draw_panel(axes: Axes, panel: Panel, prefix: str, *, first: bool, numbered:
 def _draw_bar(
     axes: Axes,
     panel: Panel,
-    value: Spread,
+    value: SeedMean,
     group: int,
     number: int,
     identifier: str,
@@ -319,7 +316,7 @@ def _describe(panel: Panel) -> str:
     return f"{title}{'; '.join(parts)}."
 
 
-Curves = Mapping[str, Mapping[float, Spread]]
+Curves = Mapping[str, Mapping[float, SeedMean]]
 """Name to position to value, in the unit of the axis."""
 
 

@@ -1,13 +1,11 @@
-"""Figures of runs: how they trained, and which pronouns they get right.
-
-Figures of experiments: curves over data and α, bars by pronoun, distance and part of speech.
-"""
+"""Figures of runs (training curves, accuracies) and of experiments (curves and grouped bars)."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from iada.evaluation.metrics import METRICS, SeedMean, mean_over_seeds
 from iada.experiments.results import Results
 from iada.report.charts import (
     Chart,
@@ -22,11 +20,9 @@ from iada.report.charts import (
     line_handle,
     new_figure,
 )
-from iada.report.experiment_tables import distance_gains, gains_by_share
-from iada.report.paper import PARTS_OF_SPEECH
-from iada.report.runs import CHANCE, RunSummary, Spread, System, group_runs, spread
-from iada.report.tables import METRICS
-from iada.report.verdict import Contrast
+from iada.report.result_tables import TAGS, distance_gains, gains_by_share
+from iada.report.runs import CHANCE, RunGroup, RunSummary, group_runs
+from iada.report.verdict import Difference
 
 PRONOUNS = ("er", "sie", "es")
 DISTANCES = ("0", "1", "2", "3", ">3")
@@ -82,11 +78,11 @@ def _accuracy_words() -> str:
 def _accuracy_panel(
     runs: Sequence[RunSummary], part: str, keys: tuple[str, ...], label: str, outside: int | None
 ) -> Panel:
-    bars: dict[str, dict[str, Spread | None]] = {}
+    bars: dict[str, dict[str, SeedMean | None]] = {}
     for system in group_runs(runs):
         shares = {key: [run.accuracy(part, key) for run in system.runs] for key in keys}
         bars[system.name] = {
-            key: spread([None if value is None else 100 * value for value in values])
+            key: mean_over_seeds([None if value is None else 100 * value for value in values])
             for key, values in shares.items()
         }
     return Panel(
@@ -129,10 +125,10 @@ def _show_where_curves_settle(axes: Axes) -> None:
         axes.set_ylim(min(settled) - margin, max(settled) + margin)
 
 
-def _describe_training(systems: Sequence[System]) -> str:
+def _describe_training(systems: Sequence[RunGroup]) -> str:
     parts = []
     for system in systems:
-        best = spread([run.best_dev_nll for run in system.runs])
+        best = mean_over_seeds([run.value("dev_nll") for run in system.runs])
         value = "not measured" if best is None else f"{best.mean:.3f}"
         parts.append(f"{system.name}: {value}")
     return f"Best validation NLL per token, mean over seeds. {'; '.join(parts)}."
@@ -153,14 +149,16 @@ def class_figure(results: Results, keys: tuple[str, ...], *, name: str) -> Drawi
     return draw_bars(name, "Accuracy by pronoun", [panel], words=words)
 
 
-def distance_figure(results: Results, keys: tuple[str, ...], *, name: str) -> Drawing:
-    """Draw accuracy above the baseline's by distance of the antecedent."""
+def distance_figure(results: Results, keys: tuple[str, ...], *, name: str) -> Drawing | None:
+    """Draw accuracy above the baseline's by distance of the antecedent; None without gains."""
     gains = distance_gains(results)
+    if not gains:
+        return None
     panel = Panel(
         title="",
         keys=keys,
         bars={
-            row.label: {key: _spread(found) for key, found in gains[row.key].items()}
+            row.label: {key: _seed_mean(found) for key, found in gains[row.key].items()}
             for row in results.rows
             if row.key in gains
         },
@@ -174,28 +172,31 @@ def distance_figure(results: Results, keys: tuple[str, ...], *, name: str) -> Dr
 
 
 def tag_figure(results: Results, *, name: str) -> Drawing:
-    """Draw shares of perturbed tokens by tag, context and current sentence apart."""
+    """Draw shares of perturbed tokens by tag, separately for context and current sentence."""
     panels = []
     for part, title in (("context", "In the context"), ("current", "In the current sentence")):
-        keys = tuple(PARTS_OF_SPEECH[part].columns)
-        bars = {row.label: _percents(row.pos.get(part, {}), keys) for row in results.rows}
+        bars = {row.label: _percents(row.pos.get(part, {}), TAGS) for row in results.rows}
         label, unit = "Part of speech", "Share of perturbed tokens (%)"
-        panels.append(Panel(title, keys, bars, label, unit, digits=1))
+        panels.append(Panel(title, TAGS, bars, label, unit, digits=1))
     words = "Percent of all perturbed tokens, mean over seeds."
     return draw_bars(name, "Perturbed tokens by part of speech", panels, words=words)
 
 
-def share_figure(results: Results, keys: Sequence[str], *, name: str) -> Drawing:
-    """Draw gains over the baseline by share of the training data."""
+def share_figure(results: Results, keys: Sequence[str], *, name: str) -> Drawing | None:
+    """Draw gains over the baseline by share of the training data; None without gains."""
     charts = []
     for key in keys:
         gains = gains_by_share(results, METRICS[key])
+        if not gains:
+            continue
         curves = {
-            system: {share: _spread(found) for share, found in by_share.items()}
+            system: {share: _seed_mean(found) for share, found in by_share.items()}
             for system, by_share in gains.items()
         }
         unit = f"{METRICS[key].label} above the baseline"
         charts.append(Chart("", curves, "Training data (%)", unit, level=(0.0, "baseline")))
+    if not charts:
+        return None
     words = "Score above the baseline's on the same data, mean over seeds."
     return draw_lines(name, "Gain by share of the training data", charts, words=words)
 
@@ -208,7 +209,7 @@ def sweep_figure(results: Results, *, name: str) -> Drawing | None:
         rows = {row.value: row for row in results.rows if row.value is not None}
         curve = {}
         for alpha, row in sorted(rows.items()):
-            found = metric.spread(row.metrics.get(key, ()))
+            found = metric.mean(row.metrics.get(key, ()))
             if found is not None:
                 curve[alpha] = found
         if curve:
@@ -225,9 +226,9 @@ def sweep_figure(results: Results, *, name: str) -> Drawing | None:
 
 def _percents(
     shares: Mapping[str, Sequence[float]], keys: Sequence[str]
-) -> dict[str, Spread | None]:
-    return {key: spread([100 * value for value in shares.get(key, ())]) for key in keys}
+) -> dict[str, SeedMean | None]:
+    return {key: mean_over_seeds([100 * value for value in shares.get(key, ())]) for key in keys}
 
 
-def _spread(found: Contrast) -> Spread:
-    return Spread(found.mean, found.deviation, found.seeds)
+def _seed_mean(found: Difference) -> SeedMean:
+    return SeedMean(found.mean, found.deviation, found.seeds)

@@ -18,6 +18,7 @@ from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.readers import read_split
 from iada.data.windows.batch import Role
 from iada.decoding.translator import DocumentTranslator
+from iada.method.importance import MEASURES
 from iada.report.page import render, write_file
 from iada.report.tables import Cell, Column, Table, text_width, to_text
 from iada.runs.folder import RunFolder
@@ -59,7 +60,7 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Side:
+class HeatMapSide:
     """Source or target of a window."""
 
     name: str
@@ -112,7 +113,7 @@ def _all_tokens(views: Sequence["WindowView"]) -> Iterator["TokenView"]:
         yield from view.target
 
 
-def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
+def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> HeatMapSide:
     groups = list(_sentences(tokens))
     sentences = []
     for number, group in enumerate(groups):
@@ -120,7 +121,7 @@ def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> Side:
         label = f"{back} back" if back else "current"
         chips = tuple(_chip(token, largest) for token in group)
         sentences.append(Sentence(label, back == 0, chips))
-    return Side(name, tuple(sentences), _numbers(tokens))
+    return HeatMapSide(name, tuple(sentences), _numbers(tokens))
 
 
 def _sentences(tokens: Sequence["TokenView"]) -> Iterator[list["TokenView"]]:
@@ -217,7 +218,7 @@ def windows_of_run(folder: Path, count: int) -> list[WindowView]:
     document = read_split(config.data, "test")[0]
     first = min(config.windows.context, max(len(document) - count, 0))
     measure = config.augment.measure
-    measured = measure if measure in ("tnorm", "gnorm") else "gnorm"
+    measured = measure if MEASURES[measure].is_measured else "gnorm"
     views = importance_map(
         translator.model,
         translator.subwords,

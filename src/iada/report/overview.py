@@ -1,13 +1,12 @@
-"""Everything below some folders that a report can show: experiments, and runs of no experiment.
+"""The report of everything below some folders: answers first, then tables, then how it was made.
 
-A run that was not trained to the end or not scored is named and left out.
-
-The report of everything that was found: answers first, then tables, then how it was made.
+Experiments are found by their results, runs by their configuration; a run that an experiment has is
+shown there and not again. A run that was not trained to the end or not scored is named and left
+out.
 """
 
 import dataclasses
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,14 +15,8 @@ from typing import TYPE_CHECKING
 
 from iada.config.base import read_yaml
 from iada.errors import ConfigError, RunError
+from iada.experiments.definitions import experiment_names
 from iada.experiments.results import RESULTS_FILE, Results, read_results
-from iada.report.experiment_sections import (
-    EXPERIMENTS,
-    Found,
-    experiment_sections,
-    missing_experiments,
-    verdicts,
-)
 from iada.report.page import Block, Paragraph, Section, TableBlock, count
 from iada.report.paper import complete
 from iada.report.run_sections import (
@@ -36,6 +29,12 @@ from iada.report.run_sections import (
 )
 from iada.report.runs import RunSummary, group_runs, load_run
 from iada.report.tables import Cell, Column, Table
+from iada.report.views import (
+    LocatedResults,
+    experiment_sections,
+    importance_verdicts,
+    missing_experiments,
+)
 from iada.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 class Material:
     """What was found."""
 
-    experiments: tuple[Found, ...]
+    experiments: tuple[LocatedResults, ...]
     runs: tuple[RunSummary, ...]
     """Finished runs that no experiment has."""
     left_out: tuple[str, ...]
@@ -84,17 +83,17 @@ def find_material(folders: Sequence[Path]) -> Material:
             f"There is nothing to report on in {names}: no scored run and no {RESULTS_FILE}."
             f"{reasons} Score a run with `iada evaluate`, or run `iada experiment`."
         )
-    return Material(tuple(experiments), tuple(_told_apart(runs)), tuple(left_out))
+    return Material(tuple(experiments), tuple(_with_distinct_names(runs)), tuple(left_out))
 
 
-def run_folders(found: Found) -> Iterator[Path]:
+def run_folders(found: LocatedResults) -> Iterator[Path]:
     """List the runs of an experiment, row by row."""
     for row in found.results.rows:
         yield from (found.folder / run for run in row.runs)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield folders with results or runs, in order of their names; runs are not looked into."""
+    """Yield folders with results or runs, in order of their names; run folders are not searched."""
     for place, inner, files in os.walk(folder):
         path = Path(place)
         is_run = "config.yaml" in files and _is_run(path)
@@ -123,28 +122,28 @@ def _unfinished(folder: Path) -> str:
     return ""
 
 
-def _experiments(folders: Sequence[Path]) -> list[Found]:
+def _experiments(folders: Sequence[Path]) -> list[LocatedResults]:
+    names = experiment_names()
     read = [(folder, read_results(folder)) for folder in folders]
     for folder, results in read:
-        if results.experiment not in EXPERIMENTS:
+        if results.experiment not in names:
             raise RunError(
                 f"{folder / RESULTS_FILE}: the experiment is {results.experiment!r}, but must be "
-                f"one of {', '.join(EXPERIMENTS)}."
+                f"one of {', '.join(names)}."
             )
-    read.sort(key=lambda pair: EXPERIMENTS.index(pair[1].experiment))
+    read.sort(key=lambda pair: names.index(pair[1].experiment))
     times = Counter((results.experiment, results.data) for _, results in read)
     doubled = {data for (_, data), number in times.items() if number > 1}
     return [_found(folder, results, results.data in doubled) for folder, results in read]
 
 
-def _found(folder: Path, results: Results, is_doubled: bool) -> Found:
-    # Experiments on one corpus lie side by side, so the folder around them names them all.
+def _found(folder: Path, results: Results, is_doubled: bool) -> LocatedResults:
+    # Experiments on one corpus are side by side, so the folder around them names them all.
     label = f"{results.data}, {folder.parent.as_posix()}" if is_doubled else results.data
-    slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-") or "data"
-    return Found(results, folder, label, slug)
+    return LocatedResults(results, folder, label)
 
 
-def _told_apart(runs: Sequence[RunSummary]) -> list[RunSummary]:
+def _with_distinct_names(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Add the folder to the name of runs that share it without being seeds of one system."""
     groups: dict[str, list[RunSummary]] = {}
     for run in runs:
@@ -181,8 +180,8 @@ def report_sections(
     sections = [
         _answers(material, left_out, "" if heat_map else heat_map_note),
         *experiment_sections(material.experiments),
-        results_section(runs, title="Runs of no experiment") if runs else None,
-        pronoun_section(runs, title="Pronouns of these runs") if runs else None,
+        results_section(runs, title="Other runs") if runs else None,
+        pronoun_section(runs, title="Pronouns of other runs") if runs else None,
         training_section(groups),
         importance_section(heat_map, heat_map_note),
         _rows_section(material.experiments) if material.experiments else None,
@@ -205,7 +204,9 @@ def report_summary(material: Material) -> str:
 
 def run_with_importance(material: Material) -> Path | None:
     """Return the first run that measures importance and still has its model."""
-    measures = ("gnorm", "tnorm")
+    from iada.method.importance import MEASURES
+
+    measures = [name for name, measure in MEASURES.items() if measure.is_measured]
     folders = [
         item.folder / run
         for item in material.experiments
@@ -223,7 +224,9 @@ def run_with_importance(material: Material) -> Path | None:
 
 def _answers(material: Material, left_out: Sequence[str], note: str) -> Section | None:
     found = material.experiments
-    blocks: list[Block] = [Paragraph(answer.headline, strong=True) for answer in verdicts(found)]
+    blocks: list[Block] = [
+        Paragraph(answer.headline, strong=True) for answer in importance_verdicts(found)
+    ]
     if found and not blocks:
         words = "Whether importance beats the uniform control is not known: run `controls`."
         blocks.append(Paragraph(words, strong=True))
@@ -241,7 +244,8 @@ def _training_groups(material: Material) -> tuple[dict[str, list[RunSummary]], l
     unread = []
     for label in dict.fromkeys(item.label for item in material.experiments):
         items = [item for item in material.experiments if item.label == label]
-        first = min(items, key=lambda item: EXPERIMENTS.index(item.results.experiment))
+        # They are in the order of the report.
+        first = items[0]
         title = f"{first.results.title} ({label})"
         runs, lost = _runs_of(first)
         if lost:
@@ -249,11 +253,11 @@ def _training_groups(material: Material) -> tuple[dict[str, list[RunSummary]], l
         if runs:
             groups[title] = runs
     if material.runs:
-        groups["Runs of no experiment" if groups else ""] = list(material.runs)
+        groups["Other runs" if groups else ""] = list(material.runs)
     return groups, unread
 
 
-def _runs_of(found: Found) -> tuple[list[RunSummary], int]:
+def _runs_of(found: LocatedResults) -> tuple[list[RunSummary], int]:
     """Read the runs of an experiment, and count those that cannot be read."""
     runs, lost = [], 0
     for row in found.results.rows:
@@ -265,8 +269,8 @@ def _runs_of(found: Found) -> tuple[list[RunSummary], int]:
     return runs, lost
 
 
-def _rows_section(found: Sequence[Found]) -> Section:
-    """Say for each row which settings it has and in which folders its runs lie."""
+def _rows_section(found: Sequence[LocatedResults]) -> Section:
+    """Say for each row which settings it has and in which folders its runs are."""
     blocks = []
     for item in found:
         rows = []

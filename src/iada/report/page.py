@@ -1,19 +1,10 @@
-"""Templates of the package, rendered with everything escaped that is not markup of our own.
+"""A report as sections of text, tables and figures, written as HTML, Markdown, LaTeX and images.
 
-What a page is made of: sections of text, tables and figures, in reading order.
-
-Pages and Markdown files are written from the same sections.
-
-Tables as LaTeX for a paper; they need the package `booktabs` and nothing else.
-
-One self-contained HTML page from sections of text, tables and figures.
-
-It opens without a network, follows the reader's light or dark setting and fits a phone. Text from
-documents and run folders is escaped; the same sections give the same bytes.
-
-The tables and figures of a report as files: Markdown, LaTeX, SVG and PNG.
-
-`report.md` holds everything in reading order and can be included in other pages as it is.
+The HTML page is one self-contained file: it opens without a network, follows the reader's light or
+dark setting and fits a phone. Text from documents and run folders is escaped; the same sections
+give the same bytes. Beside it each table is a Markdown and a LaTeX file (which needs `booktabs` and
+nothing else), each figure SVG and PNG, and `report.md` holds everything in reading order, so that
+other pages can include it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +12,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -29,9 +20,6 @@ from markupsafe import Markup
 from iada.report.charts import Drawing, inline_svg, png_file, svg_file
 from iada.report.tables import Cell, Column, Table, markdown_text, to_markdown
 from iada.storage import write_bytes, write_text
-
-if TYPE_CHECKING:
-    pass
 
 
 def render(template: str, **values: Any) -> Markup:
@@ -64,7 +52,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Heading:
-    """Parts a section, for example by corpus."""
+    """Divides a section, for example by corpus."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -83,7 +71,7 @@ class TableBlock:
     folded: bool = False
     """Shown only when the reader asks for it."""
     page_only: bool = False
-    """Not written as a file: it speaks of folders of this machine."""
+    """Not written as a file: it names folders of this machine."""
 
 
 @dataclass(frozen=True)
@@ -262,12 +250,16 @@ def older_files(folder: Path, written: Sequence[Path]) -> list[Path]:
 
 def markdown_report(sections: Sequence[Section], *, title: str) -> str:
     """Return the sections as one Markdown text; figures are linked from `figures/`."""
-    parts = [f"# {markdown_text(title)}"]
-    for section in sections:
-        blocks = list(_markdown_blocks(section))
-        if blocks:
-            parts += [f"## {markdown_text(section.title)}", *blocks]
-    return "\n\n".join(parts) + "\n"
+    parts = [f"# {markdown_text(title)}\n", *map(markdown_section, sections)]
+    return "\n".join(filter(None, parts))
+
+
+def markdown_section(section: Section) -> str:
+    """Return a section with its heading; nothing if it exists on pages only."""
+    blocks = list(_markdown_blocks(section))
+    if not blocks:
+        return ""
+    return "\n\n".join([f"## {markdown_text(section.title)}", *blocks]) + "\n"
 
 
 def _markdown_blocks(section: Section) -> Iterator[str]:

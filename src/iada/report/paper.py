@@ -1,10 +1,9 @@
-"""Which system is a row? Its method, with every augmentation key that the method implies.
-
-The numbers that the paper prints, each with its table and its setting; never ours.
+"""The numbers that the paper prints, each with its table and its setting; never ours.
 
 Transcribed from "Importance-Aware Data Augmentation for Document-Level Neural Machine Translation"
 (Wu et al., arXiv 2401.15360). A row with `settings` is the published value of what a run of ours
-with these settings does; a row without has no counterpart among our methods.
+with these settings does; a row without has no counterpart among our methods. Systems are equal if
+their methods are, with every augmentation key that the method implies.
 """
 
 from collections.abc import Mapping, Sequence
@@ -311,3 +310,26 @@ PARTS_OF_SPEECH = {
 }
 """Shares of all perturbed tokens in percent, for tokens of the context and of the current
 sentence."""
+
+_PUBLISHED: dict[str, Mapping[str, PaperTable]] = {
+    "main": {"": MAIN["ted"], **MAIN},
+    "directions": {"": DIRECTIONS},
+    "measures": {"": MEASURES},
+    "losses": {"": LOSSES},
+    "pronouns": {"": PRONOUNS},
+    "distance": {"": DISTANCE},
+    "bt_ft": {"": BACK_TRANSLATION},
+    "low_resource": LOW_RESOURCE,
+    "noisy_context": NOISY_CONTEXT,
+    "pos": PARTS_OF_SPEECH,
+}
+
+
+def published_table(experiment: str, part: str = "") -> PaperTable | None:
+    """Return what the paper prints for an experiment; None if it has nothing of the kind.
+
+    Args:
+        experiment: its name.
+        part: corpus, metric or place, where the paper prints several tables.
+    """
+    return _PUBLISHED.get(experiment, {}).get(part)

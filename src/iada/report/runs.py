@@ -5,7 +5,6 @@ differ in anything but the seed would not say what its label says.
 """
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, cast
 from iada.config.base import read_yaml, to_mapping
 from iada.config.method import METHOD_NAMES, Method, augmentation
 from iada.errors import RunError
+from iada.evaluation.metrics import METRICS, RunRecord
 
 METHOD_LABELS: dict[str, str] = {
     "doc2doc": "Doc2Doc",
@@ -36,7 +36,7 @@ METHOD_LABELS: dict[str, str] = {
 SENTENCE_LEVEL = "Sentence-level"
 CHANCE = 1 / 3
 """Expected accuracy of guessing one of er, sie and es."""
-# Where the data lie and how fast the machine is: seeds of one system may differ in them.
+# Where the data are and how fast the machine is: seeds of one system may differ in them.
 _FREE = (
     "data.folder",
     "train.threads",
@@ -62,10 +62,9 @@ class RunSummary:
     config: Mapping[str, Any]
     """Content of `config.yaml`."""
 
-    def bleu(self, kind: str) -> float | None:
-        """Return the score `s_bleu` or `d_bleu`; None where it was not measured."""
-        score = self.scores.get(kind, {}).get("score")
-        return None if score is None else float(score)
+    def value(self, key: str) -> float | None:
+        """Return a metric as it is stored; None where it was not measured."""
+        return METRICS[key].value(RunRecord(self.scores, self.metrics))
 
     def accuracy(self, *path: str) -> float | None:
         """Return correct / total of a part of the contrastive items; without a path, of all."""
@@ -78,11 +77,6 @@ class RunSummary:
         """Return the updates and values of the metrics lines that hold `key`."""
         lines = [line for line in self.metrics if line.get(key) is not None]
         return [line["update"] for line in lines], [line[key] for line in lines]
-
-    @property
-    def best_dev_nll(self) -> float | None:
-        """Lowest validation NLL per token."""
-        return min(self.series("dev_nll")[1], default=None)
 
     @property
     def seconds(self) -> float | None:
@@ -99,30 +93,11 @@ class RunSummary:
 
 
 @dataclass(frozen=True)
-class System:
-    """Runs that differ only in their seed."""
+class RunGroup:
+    """Runs of one system: they differ only in their seed."""
 
     name: str
     runs: tuple[RunSummary, ...]
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean of a value over the runs that have it."""
-
-    mean: float
-    deviation: float | None
-    """Sample standard deviation; None for a single value."""
-    count: int
-
-
-def spread(values: Sequence[float | None]) -> Spread | None:
-    """Return mean and sample standard deviation of the values present; None if there are none."""
-    present = [value for value in values if value is not None]
-    if not present:
-        return None
-    deviation = statistics.stdev(present) if len(present) > 1 else None
-    return Spread(statistics.fmean(present), deviation, len(present))
 
 
 def load_run(folder: Path, *, name: str | None = None) -> RunSummary:
@@ -176,7 +151,7 @@ def system_name(config: Mapping[str, Any]) -> str:
     return ", ".join([label, *changed])
 
 
-def group_runs(runs: Sequence[RunSummary]) -> tuple[System, ...]:
+def group_runs(runs: Sequence[RunSummary]) -> tuple[RunGroup, ...]:
     """Gather runs of the same name, in order of first appearance and then by seed.
 
     Raises:
@@ -188,7 +163,7 @@ def group_runs(runs: Sequence[RunSummary]) -> tuple[System, ...]:
     for group in groups.values():
         _check_only_seeds_differ(group)
     return tuple(
-        System(name, tuple(sorted(group, key=lambda run: run.seed)))
+        RunGroup(name, tuple(sorted(group, key=lambda run: run.seed)))
         for name, group in groups.items()
     )
 

@@ -1,9 +1,8 @@
-"""How each metric is called, scaled and rounded.
-
-Results of runs as tables, in plain text and Markdown; pages and LaTeX render the same tables.
+"""Tables of runs, and how any table becomes plain text or Markdown.
 
 Every number is the mean over the seeds of a system with the sample standard deviation, or the
-value itself for one seed. What was not measured shows a dash, never a zero.
+value itself for one seed. What was not measured shows a dash, never a zero. Pages and LaTeX render
+the same tables.
 """
 
 import unicodedata
@@ -11,44 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iada.report.runs import CHANCE, RunSummary, Spread, System, group_runs, settings, spread
+from iada.evaluation.metrics import METRICS, Metric, SeedMean, main_metrics, mean_over_seeds
+from iada.report.runs import CHANCE, RunGroup, RunSummary, group_runs, settings
 
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of `results.json` as tables and figures show it."""
-
-    key: str
-    label: str
-    digits: int = 2
-    scale: float = 1.0
-    """Factor from the stored value to the shown one: 100 for shares."""
-    lower_is_better: bool = False
-
-    def shown(self, values: Sequence[float]) -> tuple[float, ...]:
-        """Return the values in the unit of the label."""
-        return tuple(self.scale * value for value in values)
-
-    def spread(self, values: Sequence[float]) -> Spread | None:
-        """Return mean and deviation in the unit of the label."""
-        return spread(self.shown(values))
-
-
-METRICS = {
-    metric.key: metric
-    for metric in (
-        Metric("s_bleu", "s-BLEU"),
-        Metric("d_bleu", "d-BLEU"),
-        Metric("chrf", "chrF"),
-        Metric("comet", "COMET"),
-        Metric("pronouns_needing_context", "Pronouns (context needed) %", 1, 100.0),
-        Metric("pronouns", "Pronouns (all) %", 1, 100.0),
-        Metric("dev_nll", "dev NLL (best)", 3, lower_is_better=True),
-    )
-}
-"""By key, in the order of the columns."""
-
-
+BETTER, WORSE = "∗", "†"
+"""Marks behind a number that differs from what it is compared with."""
 MISSING = "–"
 _TIME_UNITS = ((3600.0, "h"), (60.0, "min"), (0.0, "s"))
 
@@ -93,11 +59,11 @@ class Table:
 def results_table(runs: Sequence[RunSummary]) -> Table:
     """Compare the systems: one row each, in the order given."""
     systems = group_runs(runs)
-    names = ("Seeds", "s-BLEU", "d-BLEU", "Pronouns (context needed) %", "Pronouns (all) %")
-    numeric = (Column(name) for name in (*names, "dev NLL (best)", "Training time"))
+    metrics = [m for m in main_metrics() if any(run.value(m.key) is not None for run in runs)]
+    names = ("Seeds", *(metric.label for metric in metrics), "Training time")
     return Table(
-        columns=(Column("System", numeric=False), *numeric),
-        rows=tuple(_result_row(system) for system in systems),
+        columns=(Column("System", numeric=False), *map(Column, names)),
+        rows=tuple(_result_row(system, metrics) for system in systems),
         notes=_result_notes(runs, systems),
     )
 
@@ -154,7 +120,7 @@ def markdown_text(text: str) -> str:
     return escaped.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def spread_cell(found: Spread | None, runs: int, *, digits: int, unit: float = 1.0) -> Cell:
+def mean_cell(found: SeedMean | None, runs: int, *, digits: int, unit: float = 1.0) -> Cell:
     """Return mean ± deviation; a mean over fewer than `runs` values says so."""
     if found is None:
         return Cell(None, MISSING)
@@ -177,21 +143,23 @@ def text_width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(character) > 0 for character in text)
 
 
-def _result_row(system: System) -> tuple[Cell, ...]:
+def _result_row(system: RunGroup, metrics: Sequence[Metric]) -> tuple[Cell, ...]:
     runs = system.runs
     return (
         Cell(system.name, system.name),
         Cell(len(runs), str(len(runs))),
-        _number([run.bleu("s_bleu") for run in runs], digits=2),
-        _number([run.bleu("d_bleu") for run in runs], digits=2),
-        _percent([run.accuracy("context") for run in runs]),
-        _percent([run.accuracy() for run in runs]),
-        _number([run.best_dev_nll for run in runs], digits=3),
-        _duration(spread([run.seconds for run in runs]), len(runs)),
+        *(_metric_cell(runs, metric) for metric in metrics),
+        _duration(mean_over_seeds([run.seconds for run in runs]), len(runs)),
     )
 
 
-def _result_notes(runs: Sequence[RunSummary], systems: Sequence[System]) -> tuple[str, ...]:
+def _metric_cell(runs: Sequence[RunSummary], metric: Metric) -> Cell:
+    stored = [run.value(metric.key) for run in runs]
+    shown = [None if value is None else metric.scale * value for value in stored]
+    return mean_cell(mean_over_seeds(shown), len(runs), digits=metric.digits)
+
+
+def _result_notes(runs: Sequence[RunSummary], systems: Sequence[RunGroup]) -> tuple[str, ...]:
     notes = [_signatures(runs)]
     items = {run.scores.get("contrastive", {}).get("context", {}).get("total") for run in runs}
     counts = sorted(item for item in items if item)
@@ -207,7 +175,7 @@ def _result_notes(runs: Sequence[RunSummary], systems: Sequence[System]) -> tupl
 
 def _signatures(runs: Sequence[RunSummary]) -> str:
     found: dict[str, list[str]] = {}
-    for kind, label in (("s_bleu", "s-BLEU"), ("d_bleu", "d-BLEU")):
+    for label, kind in ((METRICS[key].label, key) for key in ("s_bleu", "d_bleu")):
         for run in runs:
             signature = run.scores.get(kind, {}).get("signature")
             if signature and label not in found.setdefault(signature, []):
@@ -222,18 +190,15 @@ def _signatures(runs: Sequence[RunSummary]) -> str:
 
 
 def _percent(values: Sequence[float | None]) -> Cell:
-    return _number([None if value is None else 100 * value for value in values], digits=1)
+    shown = [None if value is None else 100 * value for value in values]
+    return mean_cell(mean_over_seeds(shown), len(values), digits=1)
 
 
-def _number(values: Sequence[float | None], *, digits: int) -> Cell:
-    return spread_cell(spread(values), len(values), digits=digits)
-
-
-def _duration(found: Spread | None, runs: int) -> Cell:
+def _duration(found: SeedMean | None, runs: int) -> Cell:
     if found is None:
         return Cell(None, MISSING)
     unit, name = next((unit, name) for unit, name in _TIME_UNITS if found.mean >= unit)
-    cell = spread_cell(found, runs, digits=1, unit=unit or 1.0)
+    cell = mean_cell(found, runs, digits=1, unit=unit or 1.0)
     return Cell(cell.value, f"{cell.text} {name}")
 
 

@@ -1,14 +1,12 @@
-"""Is a row better than another? Differences seed by seed, with their spread.
+"""Is a row better than another, and does importance beat the uniform control?
 
-Runs of the same seed are compared with each other, so what a seed does to both drops out. The
-interval is Student's over seeds. It tells nothing about other test sets: for these, see the tests
-of significance in the tables.
+Runs of the same seed are compared with each other, so what a seed does to both cancels out. The
+interval is Student's over seeds. It says nothing about other test sets: for these, see the tests of
+significance in the tables.
 
-Does importance beat the uniform control? Computed from the rows, whichever way it falls.
-
-The control has the same two views and the same three losses, but every token is replaced with the
-same probability. What a system gains over it is importance's; what the control gains over
-Doc2Doc is the objective's.
+The uniform control has the same two views and the same three losses, but every token is replaced
+with the same probability. What a system gains over it is due to importance; what the control gains
+over Doc2Doc is due to the objective. The answer is computed from the rows, whatever it is.
 """
 
 import math
@@ -16,11 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from iada.evaluation.metrics import METRICS, Metric, mean_over_seeds
 from iada.experiments.results import Results, Row
 from iada.report.paper import row_of_method
-from iada.report.result_tables import BETTER, WORSE
-from iada.report.runs import spread
-from iada.report.tables import METRICS, MISSING, Cell, Column, Metric, Table
+from iada.report.tables import BETTER, MISSING, WORSE, Cell, Column, Table
 
 Outcome = Literal["better", "worse", "open", "one seed"]
 # 97.5% quantiles of Student's t with 1, 2, ... degrees of freedom.
@@ -28,7 +25,7 @@ _QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Difference:
     """How much higher a row is than another in one metric, in the metric's shown unit."""
 
     metric: Metric
@@ -61,28 +58,30 @@ class Contrast:
 
     @property
     def short_text(self) -> str:
-        """The difference with its spread."""
+        """The difference with its deviation."""
         digits = self.metric.digits
         text = signed(self.mean, digits)
         return text if self.deviation is None else f"{text} ± {self.deviation:.{digits}f}"
 
     @property
     def text(self) -> str:
-        """The difference with its spread and interval."""
+        """The difference with its deviation and interval."""
         if self.interval is None:
             return self.short_text
         low, high = (signed(bound, self.metric.digits) for bound in self.interval)
         return f"{self.short_text} ({low} to {high})"
 
 
-def contrast(row: Row, other: Row, metric: Metric) -> Contrast | None:
+def row_difference(row: Row, other: Row, metric: Metric) -> Difference | None:
     """Compare two rows of the same results; None if one of them lacks the metric."""
     if metric.key not in row.metrics or metric.key not in other.metrics:
         return None
     return difference(row.metrics[metric.key], other.metrics[metric.key], metric)
 
 
-def difference(values: Sequence[float], others: Sequence[float], metric: Metric) -> Contrast | None:
+def difference(
+    values: Sequence[float], others: Sequence[float], metric: Metric
+) -> Difference | None:
     """Compare values seed by seed; None without seeds.
 
     Args:
@@ -91,11 +90,11 @@ def difference(values: Sequence[float], others: Sequence[float], metric: Metric)
         metric: how they are shown.
     """
     differences = metric.shown([a - b for a, b in zip(values, others, strict=True)])
-    found = spread(differences)
+    found = mean_over_seeds(differences)
     if found is None:
         return None
     higher = sum(value > 0 for value in differences)
-    return Contrast(metric, found.mean, found.deviation, found.count, higher)
+    return Difference(metric, found.mean, found.deviation, found.count, higher)
 
 
 def signed(value: float, digits: int) -> str:
@@ -118,17 +117,17 @@ _MARKS: dict[Outcome, str] = {"better": BETTER, "worse": WORSE, "open": "", "one
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RowComparison:
     """A row against another, in every deciding metric that both have."""
 
     question: str
     row: Row
     other: Row
-    contrasts: tuple[Contrast, ...]
+    differences: tuple[Difference, ...]
 
 
-def comparisons(results: Results) -> list[Comparison]:
-    """List what the controls can tell: the objective's part, and importance's part."""
+def compare_rows(results: Results) -> list[RowComparison]:
+    """Compare what the controls can tell apart: the objective and importance."""
     found = []
     pairs: list[tuple[str, str, str]] = []
     for control in dict.fromkeys(_CONTROLS.values()):
@@ -153,22 +152,22 @@ class Answer:
     """The differences that the headline rests on."""
 
 
-def answers(results: Results) -> list[Answer]:
+def importance_answers(results: Results) -> list[Answer]:
     """Say for each importance-aware system whether it beats its uniform control."""
     return [
         _answer(comparison, results)
-        for comparison in comparisons(results)
-        if comparison.question == "Importance" and comparison.contrasts
+        for comparison in compare_rows(results)
+        if comparison.question == "Importance" and comparison.differences
     ]
 
 
 def comparison_table(results: Results) -> Table | None:
-    """Show the differences with spread and interval; None if nothing can be compared."""
-    found = comparisons(results)
+    """Show the differences with deviation and interval; None if nothing can be compared."""
+    found = compare_rows(results)
     rows = []
     for item in found:
         pair = f"{item.row.label} − {item.other.label}"
-        for difference in item.contrasts:
+        for difference in item.differences:
             words = (item.question, pair, difference.metric.label)
             rows.append((*(Cell(word, word) for word in words), *_cells(difference)))
     if not rows:
@@ -194,7 +193,7 @@ def sweep_answer(results: Results, key: str) -> str | None:
         return None
     sign = -1.0 if metric.lower_is_better else 1.0
     best = max(rows.values(), key=lambda row: sign * sum(row.metrics[key]))
-    found = contrast(best, uniform, metric)
+    found = row_difference(best, uniform, metric)
     assert found is not None
     if sign * found.mean <= 0:
         return (
@@ -209,7 +208,7 @@ def sweep_answer(results: Results, key: str) -> str | None:
     )
 
 
-def _judged(found: Contrast) -> str:
+def _judged(found: Difference) -> str:
     words: dict[Outcome, str] = {
         "better": ": better",
         "worse": ": worse",
@@ -219,12 +218,12 @@ def _judged(found: Contrast) -> str:
     return words[found.outcome]
 
 
-def _compare(question: str, row: Row, other: Row) -> Comparison:
-    found = (contrast(row, other, METRICS[key]) for key in DECIDING)
-    return Comparison(question, row, other, tuple(item for item in found if item is not None))
+def _compare(question: str, row: Row, other: Row) -> RowComparison:
+    found = (row_difference(row, other, METRICS[key]) for key in DECIDING)
+    return RowComparison(question, row, other, tuple(item for item in found if item is not None))
 
 
-def _cells(found: Contrast) -> tuple[Cell, ...]:
+def _cells(found: Difference) -> tuple[Cell, ...]:
     digits = found.metric.digits
     interval = Cell(None, MISSING)
     if found.interval is not None:
@@ -235,18 +234,18 @@ def _cells(found: Contrast) -> tuple[Cell, ...]:
     return difference, interval, Cell(found.higher, f"{found.higher} of {found.seeds} seeds")
 
 
-def _answer(item: Comparison, results: Results) -> Answer:
-    by_outcome: dict[Outcome, list[Contrast]] = {}
-    for found in item.contrasts:
+def _answer(item: RowComparison, results: Results) -> Answer:
+    by_outcome: dict[Outcome, list[Difference]] = {}
+    for found in item.differences:
         by_outcome.setdefault(found.outcome, []).append(found)
     pair = f"{item.row.label} against {item.other.label} on {results.data}"
-    numbers = "; ".join(f"{found.metric.label} {found.text}" for found in item.contrasts)
+    numbers = "; ".join(f"{found.metric.label} {found.text}" for found in item.differences)
     count = len(results.seeds)
-    seeds = "1 seed" if count == 1 else f"{count} seeds, with spread and 95% interval"
+    seeds = "1 seed" if count == 1 else f"{count} seeds, with standard deviation and 95% interval"
     return Answer(f"{_headline(by_outcome)} ({pair}.)", f"{pair}, {seeds}: {numbers}.")
 
 
-def _headline(by_outcome: dict[Outcome, list[Contrast]]) -> str:
+def _headline(by_outcome: dict[Outcome, list[Difference]]) -> str:
     better, worse = _names(by_outcome.get("better", ())), _names(by_outcome.get("worse", ()))
     if "one seed" in by_outcome:
         return "One seed cannot tell whether importance beats the uniform control."
@@ -262,6 +261,6 @@ def _headline(by_outcome: dict[Outcome, list[Contrast]]) -> str:
     return "No: importance cannot be told from the uniform control in any metric."
 
 
-def _names(found: Sequence[Contrast]) -> str:
+def _names(found: Sequence[Difference]) -> str:
     names = [item.metric.label for item in found]
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

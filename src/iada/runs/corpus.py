@@ -1,6 +1,6 @@
 """The data of a run: a prepared corpus, or documents read and segmented in memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from iada.config.run import RunConfig
 from iada.data.documents import ParallelDocument
 from iada.data.formats import readers
 from iada.data.prepared.encoding import Workers, pretokenized
-from iada.data.prepared.prepared_corpus import PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
@@ -19,11 +19,19 @@ from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
+from iada.storage import sha256
 
 
 def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
-    return Frame.stock(special)
+    model = config.model
+    return replace(
+        Frame.stock(special),
+        ends=model.traits.ends,
+        target_context=model.target_context,
+        after=model.after,
+        far_context=model.far,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,7 @@
-"""What a result depends on besides its configuration: versions, hardware, and the state of git.
+"""What a result depends on besides its configuration: versions, hardware, processes, memory.
 
 The record goes into every run folder and is what `iada env` prints. It names no user, no host and
-no path, so that it can be published with the results.
-
-The processes that share a run.
-
-How the C library hands out memory.
-
-Every update frees and allocates the same large blocks. By default glibc returns such blocks to the
-system and asks for them again, and each page is then faulted in anew.
+no path, so that it can be published with the results. A run that is resumed compares it.
 """
 
 import ctypes
@@ -16,9 +9,13 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from accelerate import PartialState
+
+from iada.errors import ModelError
 
 PACKAGES = (
     "iada",
@@ -112,6 +109,46 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip()
 
 
+def find_changes(saved: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """List what would make a resumed run differ from an uninterrupted one.
+
+    Args:
+        saved: the record of the run folder.
+        current: the record as it would be written now.
+    """
+    before, after = _relevant(saved), _relevant(current)
+    return [
+        f"{name}: was {_shorten(before[name])}, is {_shorten(after.get(name))}"
+        for name in before
+        if before[name] is not None and before[name] != after.get(name)
+    ]
+
+
+def _relevant(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a record that decide about the updates, by a name for messages."""
+    data = record.get("data", {})
+    parts = {f"{name} version": version for name, version in record.get("packages", {}).items()}
+    # Scores are computed after training.
+    parts.pop("sacrebleu version", None)
+    if "processes" in record:
+        # iada 0.1.0 counted threads before they were set, and no processes.
+        parts["processes"] = record["processes"]
+        parts["CPU threads"] = record.get("cpu", {}).get("threads")
+    parts["accelerators"] = record.get("accelerators")
+    files = data.get("files", {})
+    parts |= {f"sha256 of the {split} files": files.get(split) for split in ("train", "dev")}
+    names = {"documents": "training documents", "subset": "sha256 of the subset"}
+    names["noisy_context"] = "sha256 of the noisy context"
+    return parts | {names[key]: data[key] for key in names if key in data}
+
+
+def _shorten(value: object) -> str:
+    """Show the first digits of hashes."""
+    if isinstance(value, list):
+        return " ".join(map(_shorten, value)) or "none"
+    return value[:12] if isinstance(value, str) and len(value) == 64 else str(value)
+
+
 def on_cpu() -> bool:
     """Whether there is no accelerator to train on."""
     return not torch.accelerator.is_available()
@@ -120,10 +157,26 @@ def on_cpu() -> bool:
 def process_state() -> PartialState:
     """Return this process's place among the processes that `torchrun` or `accelerate` started.
 
-    Without an accelerator this must be said: the library would otherwise see the processes as
-    strangers, and each would train on all batches.
+    Without an accelerator the library must be told so: it would otherwise not connect the
+    processes, and each would train on all batches.
     """
     return PartialState(cpu=on_cpu())
+
+
+def refuse_sharding() -> None:
+    """Refuse FSDP and DeepSpeed, which `accelerate launch` announces in the environment.
+
+    Both split weights over processes, where importance and the fused losses read them whole.
+    """
+    for name, variable in (
+        ("FSDP", "ACCELERATE_USE_FSDP"),
+        ("DeepSpeed", "ACCELERATE_USE_DEEPSPEED"),
+    ):
+        if os.environ.get(variable, "").lower() in ("1", "true", "yes", "on"):
+            raise ModelError(
+                f"{name} is not supported: training needs whole weights in every process. Start "
+                "`accelerate launch --multi_gpu` or `torchrun`, which keep a copy in each."
+            )
 
 
 # From glibc's malloc.h.
@@ -134,6 +187,9 @@ _LARGEST_THRESHOLD = 32 * 2**20
 
 def keep_freed_memory() -> bool:
     """Let glibc keep freed memory for reuse; other C libraries are left alone.
+
+    Every update frees and allocates the same large blocks. By default glibc returns such blocks to
+    the system and asks for them again, and each page is then faulted in anew.
 
     Returns:
         Whether the setting was made.

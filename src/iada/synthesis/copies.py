@@ -33,8 +33,8 @@ from iada.data.tokens.subwords import Subwords
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
-from iada.method.importance import MeasuredStream, measure_windows
-from iada.method.perturbation import Drop, Replace, Replacement, perturb
+from iada.method.importance import MeasuredGroup, measure_windows
+from iada.method.perturbation import Replacement, Vocabulary, make_replacement, perturb
 from iada.seeding import generator as seeded_generator
 from iada.storage import locked
 from iada.synthesis.rendering import Rendering, Swap, swaps
@@ -73,13 +73,18 @@ class CopySettings:
             raise ConfigError(f"`copies` must be at least 1, but is {self.copies}.")
         if self.role == "context" and self.windows.context == 0:
             raise ConfigError(
-                "The run knows no context (`windows.context: 0`), so no sentence can be perturbed "
+                "The run has no context (`windows.context: 0`), so no sentence can be perturbed "
                 "as context. Choose `--role current`."
             )
         if self.role == "context" and self.frame is not None and not self.frame.target_context:
             raise ConfigError(
                 "The run's model reads no context on the target side, so no target sentence can be "
                 "perturbed as context. Choose `--role current`."
+            )
+        if self.augment.replacement == "drop" and self.augment.drop == "zero":
+            raise ConfigError(
+                "`augment.drop: zero` puts a zero vector in place of an embedding, which text "
+                "cannot hold. Choose `--augment.drop mask`, or `--augment.replacement replace`."
             )
 
 
@@ -159,11 +164,8 @@ class Copier:
     _replacement: Replacement = field(init=False)
 
     def __post_init__(self) -> None:
-        self._replacement = (
-            Drop(self.subwords.special.mask)
-            if self.settings.augment.replacement == "drop"
-            else Replace(len(self.subwords), self.subwords.reserved_ids)
-        )
+        vocabulary = Vocabulary.of_tokenizer(self.subwords)
+        self._replacement = make_replacement(self.settings.augment, vocabulary)
 
     def copies(self, documents: Iterable[ParallelDocument]) -> Iterator[PerturbedDocument]:
         """Yield all copies of each document, in the order of the documents."""
@@ -185,8 +187,8 @@ class Copier:
             first += len(chunk)
         self._report()
 
-    def _measure(self, chunk: Sequence[ParallelDocument]) -> dict[int, tuple[_Numbers, _Numbers]]:
-        """Return the numbers of both sides by the sentence's place in the chunk."""
+    def _measure(self, chunk: Sequence[ParallelDocument]) -> dict[int, dict[SideName, _Numbers]]:
+        """Return the numbers of each side by the sentence's place in the chunk."""
         store = TokenStore.build(chunk, self.subwords)
         lengths = (store.source.lengths(), store.target.lengths())
         if not ((lengths[0] > 0) & (lengths[1] > 0)).any():
@@ -200,7 +202,7 @@ class Copier:
         # The sentence is the last of its window.
         windows = Windows(store, one_by_one, frame=replace(frame, after=0))
         between = len(frame.source_boundary), len(frame.target_boundary)
-        found: dict[int, tuple[_Numbers, _Numbers]] = {}
+        found: dict[int, dict[SideName, _Numbers]] = {}
         batches = measure_windows(
             self.model,
             windows,
@@ -224,23 +226,25 @@ class Copier:
                         stops[side] - int(lengths[side][current]) - between[side] for side in (0, 1)
                     ]
                 begins = [stops[side] - int(lengths[side][sentence]) for side in (0, 1)]
-                found[sentence] = (
-                    _numbers(batch.source, row, begins[0], stops[0]),
-                    _numbers(batch.target, row, begins[1], stops[1]),
-                )
+                found[sentence] = {
+                    side: _numbers(batch.groups[side], row, begin, stop)
+                    for side, begin, stop in zip(_SIDES, begins, stops, strict=True)
+                }
         return found
 
     def _copy(
         self,
         document: ParallelDocument,
         ids: Sequence[Sequence[list[int]]],
-        numbers: Sequence[tuple[_Numbers, _Numbers] | None],
+        numbers: Sequence[dict[SideName, _Numbers] | None],
         key: tuple[int, int],
     ) -> PerturbedDocument:
         texts = (document.source.sentences, document.target.sentences)
         source, target = (
             tuple(
-                self._side(text, tokens, found and found[side], name, (*key, number))
+                self._side(
+                    text, tokens, None if found is None else found[name], name, (*key, number)
+                )
                 for number, (text, tokens, found) in enumerate(
                     zip(texts[side], ids[side], numbers, strict=True)
                 )
@@ -301,9 +305,9 @@ class Copier:
             )
 
 
-def _numbers(stream: MeasuredStream, row: int, begin: int, stop: int) -> _Numbers:
+def _numbers(group: MeasuredGroup, row: int, begin: int, stop: int) -> _Numbers:
     part = slice(begin, stop)
-    return _Numbers(stream.importance[row, part].cpu(), stream.probability[row, part].cpu())
+    return _Numbers(group.importance[row, part].cpu(), group.probability[row, part].cpu())
 
 
 def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocument]]:
@@ -320,7 +324,7 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[list[ParallelDocu
 
 
 def copy_boundaries(data: DataConfig, split: Split) -> Boundaries:
-    """Return what parts the documents of copies: as in the original text, else `<d>` lines."""
+    """Return how copies separate documents: as in the original text, else by `<d>` lines."""
     return data.boundaries if file_format(data, split) == "text" else "marker"
 
 

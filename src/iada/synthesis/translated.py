@@ -2,9 +2,9 @@
 
 The new corpus holds the real documents first and then as many synthetic ones, document by document
 and line by line: (synthetic source, true target) or (true source, synthetic target). No document
-holds both kinds of sentences on one side, so no window does, but for outputs that cannot be used:
-in their line the true sentence stays. The work grows in `<output>.partial`; a run that was killed
-is continued by the same call and ends in the same bytes.
+mixes both kinds of sentences on one side, so no window does, except where an output cannot be used:
+there the true sentence is kept. The work grows in `<output>.partial`; a run that was killed is
+resumed by the same call and ends in the same bytes.
 """
 
 import json
@@ -30,17 +30,16 @@ from iada.data.formats.readers import (
 )
 from iada.data.formats.text import is_separator
 from iada.data.prepared.checks import differ_in_length
-from iada.data.prepared.prepared_corpus import describe_files, sha256
 from iada.data.tokens.pretokenize import split_tag
 from iada.decoding.files import details_file, translate_pieces
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.folder import RunFolder
-from iada.storage import locked, write_json, write_text
+from iada.storage import describe_files, locked, sha256, write_json, write_text
 
 SynthesisKind = Literal["back_translate", "forward_translate"]
 DETAILS = "synthesis.json"
-"""In the folder of the new corpus: how it was made, and which lines hold the true sentence."""
+"""In the folder of the new corpus: how it was made, and which lines kept the true sentence."""
 _SPLITS: tuple[Split, ...] = ("dev", "test")
 
 logger = logging.getLogger(__name__)
@@ -57,45 +56,45 @@ def synthesize(
 ) -> Path:
     """Write a corpus of twice the training documents; validation and test stay as they are.
 
-    Names, form and boundaries of the files stay as well if they can, so that another
-    `data.folder` is all that training needs; `synthetic_data` tells.
+    Names, format and boundaries of the files stay the same where possible, so that training needs
+    only another `data.folder`; see `synthetic_data`.
 
     Args:
         run: a finished run. Back-translation needs one from the target to the source language.
         data: the corpus to double.
         output: folder of the new corpus; one that holds just this corpus is kept.
         kind: translate the training targets, or the training sources.
-        tag: begins every source sentence of the synthetic documents. Training must be told of it
-            with `subwords.tags`.
+        tag: begins every source sentence of the synthetic documents. Training must declare it in
+            `subwords.tags`.
         decode: search settings; by default the run's own.
 
     Returns:
         The folder.
 
     Raises:
-        ConfigError: the languages of run and corpus do not fit, or a setting is wrong.
+        ConfigError: the languages of run and corpus do not match, or a setting is wrong.
         RunError: the folder holds something else.
     """
     settings = RunFolder(run).config()
-    _check(settings.data, data, run, kind, tag)
+    _check_request(settings.data, data, run, kind, tag)
     decode = replace(decode or settings.decode, n_best=1)
-    work = _Work(data, describe_written(data, output, several=True), kind, tag)
-    plan = work.plan(RunFolder(run).trained_model(), decode)
+    corpus = _DoubledCorpus(data, describe_written(data, output, several=True), kind, tag)
+    plan = corpus.plan(RunFolder(run).trained_model(), decode)
     if os.path.lexists(output):
-        return _finished(output, plan)
+        return _keep_finished(output, plan)
     partial = output.with_name(f"{output.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
     with locked(partial, "writing"):
-        _continue_or_clear(partial, plan)
+        _resume_or_clear(partial, plan)
         translation = partial / "translation.txt"
         if not details_file(translation).is_file():
             translator = DocumentTranslator.load(run, decode=decode)
-            translate_pieces(translator, work.inputs, work.pieces, translation)
-        corpus = partial / "corpus"
-        shutil.rmtree(corpus, ignore_errors=True)
-        corpus.mkdir()
-        work.write(corpus, translation, plan)
-        os.replace(corpus, output)
+            translate_pieces(translator, corpus.inputs, corpus.pieces, translation)
+        folder = partial / "corpus"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        corpus.write(folder, translation, plan)
+        os.replace(folder, output)
     shutil.rmtree(partial)
     return output
 
@@ -106,8 +105,8 @@ def synthetic_data(data: DataConfig, output: Path) -> DataConfig:
 
 
 @dataclass
-class _Work:
-    """One corpus to double."""
+class _DoubledCorpus:
+    """A corpus, and its doubled copy that is being written."""
 
     data: DataConfig
     written: DataConfig
@@ -118,7 +117,7 @@ class _Work:
     unusable: dict[str, list[list[int]]] = field(
         default_factory=lambda: {"empty": [], "length": []}
     )
-    """Document and sentence, from 1, of outputs in whose place the true sentence stands."""
+    """Document and sentence, from 1, of outputs that were replaced by the true sentence."""
 
     @property
     def inputs(self) -> list[Path]:
@@ -154,7 +153,7 @@ class _Work:
         }
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the documents to translate; nothing parts them, so lines are sentences."""
+        """Yield the documents to translate, without lines between them: a line is a sentence."""
         for document in stream_split(self.data, "train"):
             self._check_untagged(document)
             sides = (document.source, document.target)
@@ -195,7 +194,7 @@ class _Work:
         if any(counts.values()):
             logger.warning(
                 "Of %d outputs %d were empty and %d far too long or too short; the true sentence "
-                "stands in their place. %s names them.",
+                "replaces them. %s lists them.",
                 self.sentences,
                 counts["empty"],
                 counts["length"],
@@ -207,33 +206,34 @@ class _Work:
             for document in stream_split(self.data, "train"):
                 self.documents += 1
                 self.sentences += len(document)
-                said = [next(lines).removesuffix("\n") for _ in range(len(document))]
-                yield self._paired(document, said)
+                outputs = [next(lines).removesuffix("\n") for _ in range(len(document))]
+                yield self._pair(document, outputs)
 
-    def _paired(self, document: ParallelDocument, said: list[str]) -> ParallelDocument:
+    def _pair(self, document: ParallelDocument, outputs: list[str]) -> ParallelDocument:
         """Pair the side that was translated with its translation."""
         back = self.kind == "back_translate"
         sides = (document.source, document.target)
         given, true = sides[::-1] if back else sides
-        rows = zip(said, given.sentences, true.sentences, strict=True)
-        used = tuple(self._usable(i, *row) for i, row in enumerate(rows, start=1))
+        rows = zip(outputs, given.sentences, true.sentences, strict=True)
+        used = tuple(self._check_output(i, *row) for i, row in enumerate(rows, start=1))
         synthetic = Document(true.name, used)
-        source = self._tagged(synthetic if back else document.source)
+        source = self._add_tag(synthetic if back else document.source)
         return ParallelDocument(source, document.target if back else synthetic)
 
-    def _usable(self, number: int, said: str, given: str, true: str) -> str:
+    def _check_output(self, number: int, output: str, given: str, true: str) -> str:
+        """Return the output, or the true sentence if it cannot be used."""
         if not given.strip():
             return ""
         if file_format(self.written, "train") == "tsv":
             # A tab would begin another cell.
-            said = said.replace("\t", " ")
-        is_empty = not said.strip() or is_separator(said, self.written.boundaries)
-        if not is_empty and not differ_in_length(said, given):
-            return said
+            output = output.replace("\t", " ")
+        is_empty = not output.strip() or is_separator(output, self.written.boundaries)
+        if not is_empty and not differ_in_length(output, given):
+            return output
         self.unusable["empty" if is_empty else "length"].append([self.documents, number])
         return true
 
-    def _tagged(self, source: Document) -> Document:
+    def _add_tag(self, source: Document) -> Document:
         """Put the tag before every sentence that is not empty."""
         if self.tag is None:
             return source
@@ -243,15 +243,15 @@ class _Work:
 
 
 def _without_folder(data: DataConfig) -> dict[str, Any]:
-    """Describe a corpus wherever it lies."""
+    """Describe a corpus independently of its place."""
     mapping = to_mapping(data)
     return {key: value for key, value in mapping.items() if key not in ("folder", "prepared")}
 
 
-def _check(
+def _check_request(
     trained: DataConfig, data: DataConfig, run: Path, kind: SynthesisKind, tag: str | None
 ) -> None:
-    """Refuse what cannot be done, before any work."""
+    """Refuse what cannot be done before any work is done."""
     needed = (data.source_language, data.target_language)
     if kind == "back_translate":
         needed = needed[::-1]
@@ -271,8 +271,8 @@ def _check(
         SubwordConfig(tags=(tag,))
 
 
-def _finished(output: Path, plan: dict[str, Any]) -> Path:
-    """Keep the corpus that is there already, if it is the one that was asked for."""
+def _keep_finished(output: Path, plan: dict[str, Any]) -> Path:
+    """Keep the corpus that exists already, if it is the requested one."""
     try:
         found = json.loads((output / DETAILS).read_text(encoding="utf-8"))["plan"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -286,7 +286,7 @@ def _finished(output: Path, plan: dict[str, Any]) -> Path:
     return output
 
 
-def _continue_or_clear(partial: Path, plan: dict[str, Any]) -> None:
+def _resume_or_clear(partial: Path, plan: dict[str, Any]) -> None:
     """Keep the work of an earlier call with the same plan; remove any other."""
     file = partial / "plan.json"
     try:

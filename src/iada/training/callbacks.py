@@ -1,13 +1,19 @@
-"""What a run writes while it trains, and when it stops."""
+"""What a run writes and shows while it trains, and when it stops."""
 
 import json
+import logging
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from tqdm import tqdm
 from transformers import EarlyStoppingCallback, TrainerCallback
+
+from iada.storage import append_line, write_text
+
+logger = logging.getLogger(__name__)
 
 _NAMES = {"eval_nll": "dev_nll", "grad_norm": "gradient_norm"}
 _KEPT = ("loss", "original", "perturbed", "agreement", "dev_nll", "learning_rate", "gradient_norm")
@@ -28,7 +34,8 @@ class MetricsFile(TrainerCallback):
         kept = [line for line in lines if _update_of(line) <= state.global_step]
         if kept:
             self._started -= json.loads(kept[-1])["seconds"]
-        self.path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        if kept != lines:
+            write_text(self.path, "".join(f"{line}\n" for line in kept))
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Write what the log line says."""
@@ -40,28 +47,38 @@ class MetricsFile(TrainerCallback):
             return
         record = {"update": state.global_step, "epoch": round(state.epoch or 0.0, 4)}
         record["seconds"] = round(time.perf_counter() - self._started, 2)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record | values) + "\n")
+        append_line(self.path, json.dumps(record | values, allow_nan=False))
 
 
-class ProgressBar(TrainerCallback):
-    """Show updates, loss and validation NLL on a terminal."""
+class Progress(TrainerCallback):
+    """Show updates, loss and validation NLL: as a bar on a terminal, otherwise line by line."""
 
     def __init__(self, description: str) -> None:
         self.description = description
         self._bar: tqdm[Any] | None = None
         self._shown: dict[str, str] = {}
+        self._last_log = self._began = (0.0, 0)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Open the bar at the update where training begins."""
-        self._bar = tqdm(
-            total=state.max_steps,
-            initial=state.global_step,
-            desc=self.description,
-            unit="update",
-            disable=not (state.is_world_process_zero and sys.stderr.isatty()),
-            dynamic_ncols=True,
+        """Name the device, and open the bar at the update where training begins."""
+        if not state.is_world_process_zero:
+            return
+        self._last_log = self._began = (time.perf_counter(), state.global_step)
+        logger.info(
+            "%s: training on %s, from update %d to at most %d",
+            self.description,
+            _describe_devices(args),
+            state.global_step,
+            state.max_steps,
         )
+        if sys.stderr.isatty():
+            self._bar = tqdm(
+                total=state.max_steps,
+                initial=state.global_step,
+                desc=self.description,
+                unit="update",
+                dynamic_ncols=True,
+            )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Advance by one update."""
@@ -70,12 +87,30 @@ class ProgressBar(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Show the newest loss and validation NLL."""
-        if self._bar is None or logs is None:
+        if not state.is_world_process_zero or logs is None:
             return
         for key, name in (("loss", "loss"), ("eval_nll", "dev")):
             if key in logs:
                 self._shown[name] = f"{logs[key]:.3f}"
-        self._bar.set_postfix(self._shown, refresh=False)
+        if self._bar is not None:
+            self._bar.set_postfix(self._shown, refresh=False)
+        elif "loss" in logs:
+            logger.info("%s: %s", self.description, self._describe_update(state, logs))
+        elif "eval_nll" in logs:
+            position = f"update {state.global_step}/{state.max_steps}"
+            logger.info("%s: %s, dev NLL %.3f", self.description, position, logs["eval_nll"])
+
+    def _describe_update(self, state: Any, logs: Any) -> str:
+        now = time.perf_counter()
+        rate = logs.get("loss_tokens", 0) / max(now - self._last_log[0], 1e-9)
+        self._last_log = (now, state.global_step)
+        # The mean since the beginning also covers validations and checkpoints.
+        seconds = (now - self._began[0]) / max(state.global_step - self._began[1], 1)
+        left = _describe_seconds(seconds * (state.max_steps - state.global_step))
+        return (
+            f"update {state.global_step}/{state.max_steps}, loss {logs['loss']:.3f}, "
+            f"{rate:,.0f} loss tokens/s, {left} left"
+        )
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Close the bar."""
@@ -83,15 +118,32 @@ class ProgressBar(TrainerCallback):
             self._bar.close()
 
 
-def early_stopping(patience: int, min_delta: float) -> list[TrainerCallback]:
-    """Return the callback that stops after `patience` validations without a better NLL."""
-    if patience == 0:
-        return []
-    return [EarlyStoppingCallback(patience, min_delta)]
+def _describe_devices(args: Any) -> str:
+    if args.device.type == "cpu":
+        device = f"the CPU ({torch.get_num_threads()} threads)"
+    elif args.device.type == "cuda":
+        device = torch.cuda.get_device_name(args.device)
+    else:
+        device = args.device.type
+    return f"{args.world_size} processes, each on {device}" if args.world_size > 1 else device
+
+
+def _describe_seconds(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def early_stopping(patience: int, min_delta: float) -> TrainerCallback:
+    """Return the callback that stops after `patience` validations without a better NLL.
+
+    It counts also where it never stops (`patience` 0), because a resumed run may set a limit.
+    """
+    return EarlyStoppingCallback(patience or sys.maxsize, min_delta)
 
 
 def _update_of(line: str) -> int:
-    """Return the update of a metrics line; a line cut short by a kill counts as never written."""
+    """Return the update of a metrics line; an incomplete line counts as never written."""
     try:
         return int(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):

@@ -17,9 +17,9 @@ from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.method.objective import AugmentedObjective
+from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
 from iada.runs.corpus import Corpus
-from iada.training.train import replacement
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.
     objective = AugmentedObjective(
         model,
         config.augment,
-        replacement=replacement(config, corpus.subwords),
+        vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
     )

@@ -2,7 +2,10 @@
 
 import logging
 import math
+import shutil
 import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -10,24 +13,34 @@ from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.run import RunConfig
+from iada.config.train import TrainConfig
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.batch import Collator
 from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
-from iada.method.perturbation import Drop, Replace, Replacement, Zero
+from iada.errors import RunError
+from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
 from iada.runs.corpus import Corpus, data_record, load_corpus
-from iada.runs.environment import environment, keep_freed_memory, on_cpu, process_state
-from iada.runs.folder import RunFolder
-from iada.storage import replace_folder
-from iada.training.callbacks import MetricsFile, ProgressBar, early_stopping
+from iada.runs.environment import (
+    environment,
+    find_changes,
+    keep_freed_memory,
+    on_cpu,
+    process_state,
+    refuse_sharding,
+)
+from iada.runs.folder import Checkpoint, RunFolder
+from iada.storage import sha256, staged_folder
+from iada.training.callbacks import MetricsFile, Progress, early_stopping
+from iada.training.checkpoints import plain_errors
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
 
 
-def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
+def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = False) -> RunFolder:
     """Train a model and leave it in the run folder.
 
     Runs unchanged under `accelerate launch` and `torchrun`; the run folder must then be on a file
@@ -35,51 +48,150 @@ def train(config: RunConfig, *, resume: bool = False) -> RunFolder:
 
     Args:
         config: the run.
-        resume: continue from the newest complete checkpoint of `config.output`.
+        resume: continue from the newest complete checkpoint of `config.output`; a run that has
+            reached its end is left as it is.
+        accept_changes: resume although the corpus, versions or hardware have changed.
     """
+    refuse_sharding()
     folder = RunFolder(config.output)
     state = process_state()
     if resume:
         folder.check_resumable(config)
-    elif state.is_main_process:
-        # Said before the corpus is read; the main process writes, so it alone may look.
-        folder.check_unused()
-    with state.main_process_first():
-        corpus = _open_run(folder, config, resume=resume, main=state.is_main_process)
-    if config.train.threads:
-        torch.set_num_threads(config.train.threads)
-    if config.train.keep_memory:
-        keep_freed_memory()
-    if config.train.compile:
-        # GNorm walks the graph of the original view before the update does, so the compiled
-        # backward pass must not give its buffers away.
-        torch._functorch.config.donated_buffer = False
-    set_seed(config.seed)
-    special = corpus.subwords.special
-    model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
-    trainer = make_trainer(config, corpus, model, folder)
-    checkpoint = folder.last_checkpoint() if resume else None
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    _report_held(corpus.train)
-    if state.is_main_process:
-        _save_model(folder, model, corpus.subwords)
-    state.wait_for_everyone()
+    # The main process writes, so it alone holds the folder.
+    with folder.lock("training in") if state.is_main_process else nullcontext():
+        checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
+        if resume and _is_finished(folder, config, checkpoint):
+            if state.is_main_process:
+                _finish(folder, checkpoint)
+        else:
+            _train(folder, config, checkpoint, resume=resume, accept_changes=accept_changes)
+        state.wait_for_everyone()
     return folder
 
 
-def _open_run(folder: RunFolder, config: RunConfig, *, resume: bool, main: bool) -> Corpus:
-    """Load the corpus, and on the main process begin the folder; the encoding is learned once."""
-    known = folder.tokenizer / "tokenizer.json"
-    subwords = Subwords.load(folder.tokenizer) if known.is_file() and (resume or not main) else None
-    corpus = load_corpus(config, subwords)
-    if main:
+def _is_finished(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None) -> bool:
+    """Whether a run has reached its last update or was stopped early."""
+    if checkpoint is None:
+        # The checkpoints of a finished run may be removed to save space.
+        return folder.has_model()
+    patience = config.train.patience
+    stopped = patience > 0 and checkpoint.fruitless_validations >= patience
+    return stopped or checkpoint.update >= config.train.max_updates
+
+
+def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
+    """Export the best model of a run that has reached its end, unless that was done."""
+    if checkpoint is None:
+        logger.info("%s is finished and has no checkpoints to continue from.", folder.path)
+        return
+    weights = [path / "model.safetensors" for path in (folder.model, checkpoint.best)]
+    if folder.has_model() and weights[0].is_file() and sha256(weights[0]) == sha256(weights[1]):
+        logger.info("%s is finished after %d updates.", folder.path, checkpoint.update)
+        return
+    logger.info(
+        "%s is finished after %d updates; its model is that of %s.",
+        folder.path,
+        checkpoint.update,
+        checkpoint.best.name,
+    )
+    with staged_folder(folder.model) as staging:
+        for pattern in ("*config.json", "model*.safetensors*"):
+            for path in checkpoint.best.glob(pattern):
+                shutil.copyfile(path, staging / path.name)
+        Subwords.load(folder.tokenizer).save(staging)
+    logger.info("Model saved in %s", folder.model)
+
+
+def _train(
+    folder: RunFolder,
+    config: RunConfig,
+    checkpoint: Checkpoint | None,
+    *,
+    resume: bool,
+    accept_changes: bool,
+) -> None:
+    """Train from the beginning or from a checkpoint, and export the best model."""
+    state = process_state()
+    _configure_torch(config.train)
+    if state.is_main_process and not resume:
+        # Said before the corpus is read.
+        folder.check_unused()
+    with state.main_process_first():
+        corpus = _open_corpus(folder, config, shared=resume or not state.is_main_process)
+        record = environment() | {
+            "processes": state.num_processes,
+            "data": data_record(config, corpus),
+        }
         if resume:
-            write_yaml(folder.config_file, to_mapping(config))
-        else:
-            folder.begin(config, environment() | {"data": data_record(config, corpus)})
-        if subwords is None:
-            corpus.subwords.save(folder.tokenizer)
-    return corpus
+            changes = find_changes(folder.environment(), record)
+            if changes and not accept_changes:
+                raise RunError(_describe_changes(folder, changes))
+        if state.is_main_process:
+            if resume:
+                _continue_run(folder, config, changes, checkpoint)
+            else:
+                _begin_run(folder, config, record, corpus.subwords)
+    set_seed(config.seed)
+    special = corpus.subwords.special
+    model = build_model(
+        config.model,
+        vocabulary_size=len(corpus.subwords),
+        special=special,
+        context=config.windows.context,
+    )
+    trainer = make_trainer(config, corpus, model, folder)
+    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
+    _report_held(corpus.train)
+    if state.is_main_process:
+        _save_model(folder, model, corpus.subwords)
+
+
+def _configure_torch(config: TrainConfig) -> None:
+    """Make the settings that hold for the whole process."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    if config.keep_memory:
+        keep_freed_memory()
+    if config.compile:
+        # GNorm walks the graph of the original view before the update does, so the compiled
+        # backward pass must not give its buffers away.
+        torch._functorch.config.donated_buffer = False
+
+
+def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
+    """Load the corpus, with the encoding of the run folder if it is `shared` there."""
+    known = shared and (folder.tokenizer / "tokenizer.json").is_file()
+    return load_corpus(config, Subwords.load(folder.tokenizer) if known else None)
+
+
+def _begin_run(
+    folder: RunFolder, config: RunConfig, record: Mapping[str, object], subwords: Subwords
+) -> None:
+    # Before the configuration, with which the run counts as begun: the encoding is learned once.
+    with staged_folder(folder.tokenizer) as staging:
+        subwords.save(staging)
+    folder.begin(config, record)
+
+
+def _continue_run(
+    folder: RunFolder, config: RunConfig, changes: Sequence[str], checkpoint: Checkpoint | None
+) -> None:
+    update = 0 if checkpoint is None else checkpoint.update
+    if changes:
+        logger.warning("Changed since %s began: %s.", folder.path, "; ".join(changes))
+        folder.record_changes(changes, update=update)
+    if checkpoint is not None:
+        logger.info("Resuming %s from %s.", folder.path, checkpoint.path.name)
+    for leftover in folder.checkpoints.glob(".checkpoint-*"):
+        shutil.rmtree(leftover)
+    write_yaml(folder.config_file, to_mapping(config))
+
+
+def _describe_changes(folder: RunFolder, changes: Sequence[str]) -> str:
+    return (
+        f"{folder.path} would not continue as it began. {'; '.join(changes)}. Restore what has "
+        "changed, or accept that the result may differ with `--accept_changes`."
+    )
 
 
 def make_trainer(
@@ -106,25 +218,18 @@ def make_trainer(
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
         data_collator=Collator(corpus.subwords.special.pad),
-        replacement=replacement(config, corpus.subwords),
+        vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
         callbacks=[
             MetricsFile(folder.metrics_file),
-            ProgressBar(config.method),
-            *early_stopping(config.train.patience, config.train.min_delta),
+            Progress(config.method),
+            early_stopping(config.train.patience, config.train.min_delta),
         ],
     )
-    # It would print every log line to stdout; ours go to `metrics.jsonl` and the progress bar.
+    # It would print every log line to stdout; ours go to `metrics.jsonl` and to stderr.
     trainer.remove_callback(PrinterCallback)
     return trainer
-
-
-def replacement(config: RunConfig, subwords: Subwords) -> Replacement:
-    """Return Ω of a run: `<mask>`, zero, or any piece that is neither special nor a byte."""
-    if config.augment.replacement == "drop":
-        return Zero() if config.augment.drop == "zero" else Drop(subwords.special.mask)
-    return Replace(len(subwords), subwords.reserved_ids)
 
 
 def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
@@ -176,7 +281,12 @@ def describe_plan(config: RunConfig) -> str:
     corpus = load_corpus(config)
     with torch.device("meta"):
         special = corpus.subwords.special
-        model = build_model(config.model, vocabulary_size=len(corpus.subwords), special=special)
+        model = build_model(
+            config.model,
+            vocabulary_size=len(corpus.subwords),
+            special=special,
+            context=config.windows.context,
+        )
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
@@ -215,11 +325,9 @@ def _report_held(windows: Windows) -> None:
 
 
 def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
-    temporary = folder.path / ".model"
-    with warnings.catch_warnings():
+    with staged_folder(folder.model) as staging, warnings.catch_warnings(), plain_errors():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
-        model.save_pretrained(temporary)
-    subwords.save(temporary)
-    replace_folder(folder.model, temporary)
+        model.save_pretrained(staging)
+        subwords.save(staging)
     logger.info("Model saved in %s", folder.model)

@@ -1,6 +1,4 @@
-"""Learning rate as a function of the update.
-
-`IadaTrainer`: a `transformers.Trainer` whose loss is the augmented objective.
+"""`IadaTrainer`: a `transformers.Trainer` whose loss is the augmented objective.
 
 The objective returns sums; this class divides them once by the number of loss tokens of the whole
 update, across micro-batches and processes, so that accumulation and the number of processes do
@@ -16,14 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import TrainerCallback, TrainingArguments
 
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
-from iada.method.perturbation import Replacement
+from iada.method.perturbation import Replacement, Vocabulary
+from iada.runs.environment import refuse_sharding
+from iada.training.checkpoints import CheckpointTrainer
 
 
 def inverse_square_root(update: int, warmup: int) -> float:
@@ -38,7 +38,51 @@ def inverse_square_root(update: int, warmup: int) -> float:
 TERMS = ("original", "perturbed", "agreement")
 
 
-class IadaTrainer(Trainer):
+class _FiniteCheck:
+    """Notice losses and gradients that are not finite, without making the host wait.
+
+    The verdict on an update is copied to the host while the next one is computed, and read after
+    that. `read` gives the one that is still on its way.
+    """
+
+    def __init__(self) -> None:
+        self._update = 0
+        self._verdict: Tensor | None = None
+        self._copied: Any = None
+
+    def add(self, update: int, *values: Tensor) -> None:
+        """Read the verdict on the update before, and send the one on this update on its way."""
+        self.read()
+        verdict = torch.stack([value.isfinite().all() for value in values]).all()
+        self._update, self._verdict = update, verdict.to("cpu", non_blocking=True)
+        if verdict.device.type == "cuda":
+            # Recorded behind the copy: reading the host's memory earlier would read garbage.
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._copied.record()
+
+    def read(self) -> None:
+        """Wait for the last verdict.
+
+        Raises:
+            RunError: a loss or gradient was not finite.
+        """
+        verdict, self._verdict = self._verdict, None
+        if verdict is None:
+            return
+        if self._copied is not None:
+            self._copied.synchronize()
+        if not verdict.item():
+            raise _diverged("loss or gradient", "not finite", self._update)
+
+
+def _diverged(what: str, value: object, update: int) -> RunError:
+    return RunError(
+        f"The {what} is {value} after update {update}. Begin a new run with a lower "
+        "`train.learning_rate` or a longer `train.warmup_updates`."
+    )
+
+
+class IadaTrainer(CheckpointTrainer):
     """Train any Hugging Face encoder-decoder on batches with roles."""
 
     # The loss is already divided by the tokens of the whole update.
@@ -56,6 +100,8 @@ class IadaTrainer(Trainer):
         eval_dataset: Any = None,
         eval_sampler: TokenBatchSampler | None = None,
         replacement: Replacement | None = None,
+        vocabulary: Vocabulary | None = None,
+        processing_class: Any = None,
         label_smoothing: float = 0.1,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
@@ -63,7 +109,7 @@ class IadaTrainer(Trainer):
         """Prepare training.
 
         Args:
-            model: a Hugging Face encoder-decoder.
+            model: a Hugging Face encoder-decoder or causal language model.
             args: the Trainer's own settings.
             augment: how instances are perturbed and which losses are learned from.
             train_dataset: windows, or any data set whose items `data_collator` turns into a batch.
@@ -71,17 +117,22 @@ class IadaTrainer(Trainer):
             train_sampler: batches by token budget; without it the Trainer's own sampler is used.
             eval_dataset: validation windows.
             eval_sampler: batches of `eval_dataset`.
-            replacement: what replaces a token; made from the model's configuration by default.
+            replacement: what replaces a token; by default made from `vocabulary`.
+            vocabulary: what is known of the tokens; by default read from `processing_class`, or
+                else from the model's configuration.
+            processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
         """
+        refuse_sharding()
         super().__init__(
             model=model,
             args=args,
             data_collator=data_collator,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
+            processing_class=processing_class,
             callbacks=[_EpochCallback(train_sampler), *callbacks],
         )
         if self.args.n_gpu > 1:
@@ -89,19 +140,28 @@ class IadaTrainer(Trainer):
                 f"One process sees {self.args.n_gpu} GPUs. Start one process per GPU with "
                 "`accelerate launch` or `torchrun`, or show this process a single one."
             )
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ModelError(
+                "FSDP and DeepSpeed are not supported: training needs whole weights in every "
+                "process. Leave `fsdp` and `deepspeed` out of the training arguments."
+            )
         # Without this the Trainer does not count the loss tokens of the update.
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
+        if vocabulary is None and processing_class is not None:
+            vocabulary = Vocabulary.of_tokenizer(processing_class)
         self.augmented_objective = AugmentedObjective(
             model,
             augment,
             replacement=replacement,
+            vocabulary=vocabulary,
             label_smoothing=label_smoothing,
             seed=args.seed,
             computation=computation,
         )
         self._sums = torch.zeros(len(TERMS) + 1)
+        self._finite = _FiniteCheck()
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None
@@ -138,18 +198,32 @@ class IadaTrainer(Trainer):
         update = torch.stack([*values, losses.count.to(zero.dtype)])
         self._sums = self._sums.to(update.device) + update
 
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        norm = super()._get_grad_norm(model, grad_norm=grad_norm)  # type: ignore[no-untyped-call]
+        # The gradient is that of all processes, so that all of them stop at the same update. The
+        # sums stay infinite or NaN once they are, until the next log line.
+        self._finite.add(self.state.global_step + 1, torch.as_tensor(norm), self._sums)
+        return norm
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the mean of each term per token to a training log line."""
+        """Add the mean of each term per token, and their number, to a training log line."""
         if "loss" in logs:
             *terms, count = self.accelerator.reduce(self._sums, reduction="sum").tolist()
             self._sums = torch.zeros_like(self._sums)
             logs |= {name: value / count for name, value in zip(TERMS, terms, strict=True) if value}
+            logs["loss_tokens"] = count
             if not math.isfinite(logs["loss"]):
-                raise RunError(
-                    f"The loss is {logs['loss']} after update {self.state.global_step}. "
-                    "Lower `train.learning_rate` or lengthen `train.warmup_updates`."
-                )
+                raise _diverged("loss", logs["loss"], self.state.global_step)
+        self._finite.read()
         super().log(logs, start_time)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Save a checkpoint, unless the model in it would be useless."""
+        self._finite.read()
+        parameters = self.augmented_objective.model.parameters()
+        if not torch.stack([weight.isfinite().all() for weight in parameters]).all():
+            raise _diverged("model", "not finite", self.state.global_step)
+        super()._save_checkpoint(model, trial)
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Return this process's batches of the plan."""
@@ -194,6 +268,8 @@ class IadaTrainer(Trainer):
         sums = torch.stack(parts).to("cpu", torch.float64).sum(dim=0)
         total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
         metrics = {f"{metric_key_prefix}_nll": total / count}
+        if not math.isfinite(total):
+            raise _diverged("validation NLL", total / count, self.state.global_step)
         self.log(dict(metrics))
         self.control = self.callback_handler.on_evaluate(
             self.args, self.state, self.control, metrics

@@ -63,5 +63,5 @@ def test_a_dry_run_writes_nothing(folder: Path, capsys: Capture) -> None:
 def test_mistakes_are_told_in_one_line(folder: Path, tmp_path: Path, capsys: Capture) -> None:
     assert main(["export", str(tmp_path / "none")]) == 2
     assert "is not a run folder" in capsys.readouterr().err
-    with pytest.raises(ModelError, match="exists and is no export"):
+    with pytest.raises(ModelError, match="exists and is not an export"):
         run(parse([str(folder), "--output", str(tmp_path)]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from iada.cli.translate import TranslateCommand, parse, run
+from iada.config.decode import DecodeConfig
 from iada.errors import ConfigError, DataError
 
 
@@ -23,7 +24,18 @@ def details(output: Path) -> dict[str, object]:
 
 def test_flags_are_parsed() -> None:
     command = parse(["r", "--engine", "prefill", "--precision", "int8", "--n_best", "3"])
-    assert command == TranslateCommand(run=Path("r"), engine="prefill", precision="int8", n_best=3)
+    decode = DecodeConfig(engine="prefill", precision="int8", n_best=3)
+    assert command == TranslateCommand(run=Path("r"), decode=decode)
+
+
+def test_every_search_setting_is_a_flag_and_the_run_has_the_defaults(folder: Path) -> None:
+    config = folder / "config.yaml"
+    saved = config.read_text(encoding="utf-8")
+    # Eight hypotheses fit the beam of the run, not the usual one.
+    config.write_text(saved.replace("beam: 5", "beam: 9"), encoding="utf-8")
+    command = parse(["--no_exact_batches", str(folder), "--n_best", "8", "--length_penalty", "0.5"])
+    assert command.decode == DecodeConfig(beam=9, n_best=8, length_penalty=0.5, exact_batches=False)
+    assert command.run == folder
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,17 @@ PAPER = ("ted", "news", "europarl")
 
 
 def test_every_corpus_has_its_recipe() -> None:
-    assert FOLDERS == ["bcontrast", "bible", "europarl", "gnome_help", "mini", "news", "ted"]
-    assert SMALL == ["bcontrast", "europarl", "news", "ted"]
+    assert FOLDERS == [
+        "bcontrast",
+        "bible",
+        "dialogue",
+        "europarl",
+        "gnome_help",
+        "mini",
+        "news",
+        "ted",
+    ]
+    assert SMALL == ["bcontrast", "dialogue", "europarl", "news", "ted"]
     files = {path.name for path in RECIPES.glob("*/*")}
     assert files == {"config.yaml", "cpu.yaml", "README.md"}
 

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,8 +21,9 @@ from iada.data.mini import (
     generate_documents,
     write_mini_corpus,
 )
+from iada.data.mini.composition import COVERING_DOCUMENTS, EDITIONS, SPLIT_SHARES, assign_split
 from iada.data.mini.grammar import SOURCE_TAGS, TARGET_TAGS
-from iada.data.mini.lexicon import GENDERS, TOPICS, Pronoun, detokenise
+from iada.data.mini.lexicon import GENDERS, PatternKind, Pronoun, detokenise
 from iada.data.mini.writing import corpus_files
 from iada.errors import ConfigError, RunError
 
@@ -30,6 +33,7 @@ UNIVERSAL_TAGS = set(
     "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split()  # noqa: SIM905
 )
 
+TOPICS = EDITIONS[2].topics
 NOUNS = [noun for topic in TOPICS for nouns in topic.nouns.values() for noun in nouns]
 
 PRONOUN_FORMS = {
@@ -54,17 +58,49 @@ NOUN_PHRASES = {
     ("Dat", "Fem"): {("der", "en"), ("der", "")},
     ("Dat", "Neut"): {("dem", "en"), ("dem", "")},
 }
-STEMS = ("neu", "alt", "rot", "blau", "weiß", "schwarz")
+STEMS = ("neu", "alt", "rot", "blau", "weiß", "schwarz", "grün", "braun", "grau", "gelb")
+
+CONFIGS = {
+    1: MiniConfig(version=1, size="plentiful"),
+    2: MiniConfig(version=2, size="plentiful"),
+}
+
+Pair = tuple[str, str]
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=lambda version: f"version{version}")
+def version(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
 
 
 @pytest.fixture(scope="module")
-def documents() -> list[TaggedDocument]:
-    return generate_documents(1494, seed=1, split="train")
+def documents(version: int) -> list[TaggedDocument]:
+    return generate_documents(1494, seed=1, split="train", version=version)
+
+
+@cache
+def generate_files(config: MiniConfig) -> dict[str, bytes]:
+    return corpus_files(config)
 
 
 @pytest.fixture(scope="module")
-def default_files() -> dict[str, bytes]:
-    return corpus_files(MiniConfig())
+def plentiful_files(version: int) -> dict[str, bytes]:
+    return generate_files(CONFIGS[version])
+
+
+def pairs(documents: Iterable[TaggedDocument]) -> list[Pair]:
+    return [(s.source_text, s.target_text) for s in sentences(documents)]
+
+
+def held_out_splits(seed: int, version: int) -> dict[str, list[TaggedDocument]]:
+    config = MiniConfig()
+    return {
+        "dev": generate_documents(config.dev_documents, seed=seed, split="dev", version=version),
+        "test": generate_documents(config.test_documents, seed=seed, split="test", version=version),
+        "contrastive": generate_contrastive(
+            config.contrastive_per_cell, seed=seed, version=version
+        )[1],
+    }
 
 
 def sentences(documents: Iterable[TaggedDocument]) -> Iterator[TaggedSentence]:
@@ -81,46 +117,161 @@ def uniformity(counts: Counter[str]) -> float:
     return sum((counts[gender] - expected) ** 2 / expected for gender in GENDERS)
 
 
-def test_the_default_corpus_is_the_published_one(default_files: dict[str, bytes]) -> None:
-    digest = hashlib.sha256(default_files["manifest.json"]).hexdigest()
-    assert digest == "5fbf993ba97b3dc7f327ec4021cd41013f31d4bb1042c08824412f78ef2a2b38"
+@pytest.mark.parametrize(
+    ("config", "digest"),
+    [
+        (CONFIGS[1], "5fbf993ba97b3dc7f327ec4021cd41013f31d4bb1042c08824412f78ef2a2b38"),
+        (CONFIGS[2], "2fac6c578c07f01998c3dcc192288d7aa3aa09609d1c53832676d6af3e14c306"),
+        (MiniConfig(), "2dd3ce01a79e0edbed8b44639424cecd1586ac5082656d57dd83e874c00cfd5a"),
+    ],
+    ids=["version1", "plentiful", "scarce"],
+)
+def test_the_text_of_a_version_never_changes(config: MiniConfig, digest: str) -> None:
+    assert hashlib.sha256(generate_files(config)["manifest.json"]).hexdigest() == digest
 
 
-def test_the_default_corpus_has_the_intended_size(default_files: dict[str, bytes]) -> None:
-    files = default_files
+def test_the_scarce_corpus_is_the_beginning_of_the_plentiful_one() -> None:
+    scarce, plentiful = generate_files(MiniConfig()), generate_files(CONFIGS[2])
+    for name in scarce.keys() - {"manifest.json"}:
+        if name.startswith("train."):
+            assert plentiful[name].startswith(scarce[name] + b"\n")
+        else:
+            assert plentiful[name] == scarce[name]
+    documents = scarce["train.en"].decode().count("\n\n") + 1
+    assert documents == MiniConfig().counts()["train_documents"] >= COVERING_DOCUMENTS
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_training_has_no_sentence_pair_but_every_word_form_of_the_other_splits(seed: int) -> None:
+    training = generate_documents(540, seed=seed, split="train", version=2)
+    train_pairs = pairs(training)
+    covering = list(sentences(training[:COVERING_DOCUMENTS]))
+    source_forms = {token.word for sentence in covering for token in sentence.source}
+    target_forms = {token.word for sentence in covering for token in sentence.target}
+    sources, targets = ({pair[side] for pair in train_pairs} for side in (0, 1))
+    all_pairs = [set(train_pairs)]
+    for split, documents in held_out_splits(seed, 2).items():
+        found = pairs(documents)
+        # Neither side occurs there, which is more than that no pair does.
+        assert [pair for pair in found if pair[0] in sources or pair[1] in targets] == []
+        assert all(assign_split(source, seed=seed) == split for source, _ in found)
+        all_pairs.append(set(found))
+        for sentence in sentences(documents):
+            assert {token.word for token in sentence.source} <= source_forms
+            assert {token.word for token in sentence.target} <= target_forms
+    assert len(set.union(*all_pairs)) == sum(map(len, all_pairs))
+
+
+@pytest.mark.parametrize(("version", "share"), [(1, 80.1), (2, 0.0)])
+def test_the_documented_share_of_test_pairs_in_training_is_true(version: int, share: float) -> None:
+    training = set(pairs(generate_documents(540, seed=1, split="train", version=version)))
+    found = pairs(generate_documents(36, seed=1, split="test", version=version))
+    measured = 100 * sum(pair in training for pair in found) / len(found)
+    assert measured == pytest.approx(share, abs=0.05)
+    text = (Path(__file__).parents[3] / "docs" / "data-formats.md").read_text(encoding="utf-8")
+    assert f"\n| {version} | {share:.1f}% |\n" in text
+
+
+def test_objects_of_the_test_split_occur_in_scarce_training_in_several_sentences() -> None:
+    count = MiniConfig().counts()["train_documents"]
+    contexts: dict[str, set[str]] = defaultdict(set)
+    for sentence in sentences(generate_documents(count, seed=1, split="train", version=2)):
+        if sentence.mention is not None:
+            contexts[sentence.mention.noun.target].add(sentence.target_text)
+    test = sentences(generate_documents(36, seed=1, split="test", version=2))
+    objects = {sentence.mention.noun.target for sentence in test if sentence.mention is not None}
+    assert len(objects) >= 45
+    assert min(len(contexts[noun]) for noun in objects) >= 2
+
+
+def test_held_out_patterns_are_never_used_in_training_and_often_elsewhere() -> None:
+    # In training we sell only what is "ours", and only a person asks about something.
+    def is_held_out(sentence: TaggedSentence) -> bool:
+        text = sentence.source_text
+        return text.startswith("We sold the ") or text.startswith("Everybody asked about")
+
+    training = generate_documents(540, seed=1, split="train", version=2)
+    test = generate_documents(180, seed=1, split="test", version=2)
+    assert not any(map(is_held_out, sentences(training)))
+    assert sum(map(is_held_out, sentences(test))) >= 10
+
+
+def test_held_out_patterns_have_no_word_of_their_own() -> None:
+    def words(patterns: dict[PatternKind, tuple[Pair, ...]], side: int) -> set[str]:
+        found = (pair[side] for kind in patterns.values() for pair in kind)
+        return {word for pattern in found for word in re.sub(r"\{[^}]*\}", " ", pattern).split()}
+
+    edition = EDITIONS[2]
+    assert edition.held_out
+    for side in (0, 1):
+        assert words(edition.held_out, side) <= words(edition.patterns, side)
+
+
+def test_a_sentence_belongs_to_the_same_split_on_every_machine() -> None:
+    # By sha256sum, the digest of "iada-mini/1/It is very light." begins with 8e38c87d877309d6, and
+    # that is 66 modulo 100: behind the 64 per cent of training.
+    assert 0x8E38C87D877309D6 % 100 == 66
+    assert assign_split("It is very light.", seed=1) == "dev"
+    counts = Counter(assign_split(str(number), seed=1) for number in range(5000))
+    for split, share in SPLIT_SHARES.items():
+        assert counts[split] / 50 == pytest.approx(share, abs=2)
+
+
+def test_an_unknown_split_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no `valid`"):
+        generate_documents(1, seed=1, split="valid", version=2)
+
+
+def test_a_split_without_a_sentence_of_some_kind_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("iada.data.mini.composition.assign_split", lambda *_, **__: "dev")
+    with pytest.raises(ConfigError, match="seed` 77 leaves the train split without any greeting"):
+        generate_documents(1, seed=77, split="train", version=2)
+
+
+def test_the_plentiful_corpus_has_the_intended_size(
+    version: int, plentiful_files: dict[str, bytes]
+) -> None:
+    files = plentiful_files
     lines = {name: sum(map(bool, text.split(b"\n"))) for name, text in files.items()}
     assert 6000 <= lines["train.en"] == lines["train.de"] <= 7200
     assert 350 <= lines["dev.en"] == lines["dev.de"] <= 500
     assert 350 <= lines["test.en"] == lines["test.de"] <= 500
     for language in ("en", "de"):
         words = {token.split("|")[0] for token in files[f"train.{language}.pos"].decode().split()}
-        assert 280 <= len(words) <= 450
+        assert len(words) in (range(280, 450) if version == 1 else range(380, 480))
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
-def test_a_document_does_not_depend_on_how_many_are_generated(a: int, b: int, seed: int) -> None:
-    first = generate_documents(a, seed=seed, split="dev")
-    second = generate_documents(b, seed=seed, split="dev")
+def test_a_document_does_not_depend_on_how_many_are_generated(
+    version: int, a: int, b: int, seed: int
+) -> None:
+    first = generate_documents(a, seed=seed, split="dev", version=version)
+    second = generate_documents(b, seed=seed, split="dev", version=version)
     shared = min(a, b)
     assert first[:shared] == second[:shared]
 
 
-def test_seeds_and_splits_are_independent_streams() -> None:
+def test_seeds_and_splits_are_independent_streams(version: int) -> None:
     streams = [(1, "train"), (2, "train"), (1, "dev"), (1, "test")]
     texts = [
-        {d.parallel().target.sentences for d in generate_documents(36, seed=seed, split=split)}
+        {
+            document.parallel().target.sentences
+            for document in generate_documents(36, seed=seed, split=split, version=version)
+        }
         for seed, split in streams
     ]
     assert sum(map(len, texts)) == len(set.union(*texts))
 
 
-def test_no_document_repeats_in_the_default_corpus(default_files: dict[str, bytes]) -> None:
-    splits = [default_files[f"{split}.en"].decode() for split in ("train", "dev", "test")]
+def test_no_document_repeats(plentiful_files: dict[str, bytes]) -> None:
+    splits = [plentiful_files[f"{split}.en"].decode() for split in ("train", "dev", "test")]
     texts = [text.strip() for split in splits for text in split.split("\n\n")]
     texts += [
         content.decode().strip()
-        for name, content in default_files.items()
+        for name, content in plentiful_files.items()
         if name.startswith("contrastive/") and name.endswith(".en")
     ]
     assert len(texts) == 540 + 36 + 36 + 270
@@ -155,16 +306,22 @@ def test_all_tags_are_universal(documents: list[TaggedDocument]) -> None:
     assert set(SOURCE_TAGS.values()) | set(TARGET_TAGS.values()) <= UNIVERSAL_TAGS
 
 
-def test_words_with_two_readings_are_tagged_by_reading() -> None:
+_READINGS = {
+    1: {"en last": {"ADJ", "VERB"}},
+    2: {"en this": {"DET", "PRON"}, "de das": {"DET", "PRON"}},
+}
+
+
+def test_words_with_two_readings_are_tagged_by_reading(version: int) -> None:
     readings: dict[str, set[str]] = defaultdict(set)
-    for sentence in sentences(generate_documents(400, seed=1, split="train")):
+    for sentence in sentences(generate_documents(400, seed=1, split="train", version=version)):
         for side, tokens in (("en", sentence.source), ("de", sentence.target)):
             for token in tokens:
                 readings[f"{side} {token.word.lower()}"].add(token.tag)
     assert {word: tags for word, tags in readings.items() if len(tags) > 1} == {
+        **_READINGS[version],
         "en to": {"PART", "ADP"},
         "en have": {"AUX", "VERB"},
-        "en last": {"ADJ", "VERB"},
         "en saw": {"NOUN", "VERB"},
         "en visit": {"NOUN", "VERB"},
         "en work": {"NOUN", "VERB"},
@@ -340,15 +497,15 @@ def test_homonyms_are_translated_by_topic(documents: list[TaggedDocument]) -> No
     assert max(counts.values()) < 1.6 * min(counts.values())
 
 
-def test_the_contrastive_set_is_balanced() -> None:
-    items, documents = generate_contrastive(2, seed=1)
+def test_the_contrastive_set_is_balanced(version: int) -> None:
+    items, documents = generate_contrastive(2, seed=1, version=version)
     cells = Counter((item["ref pronoun"], item["ante distance"]) for item in items)
     assert cells == {(form, distance): 2 for form in ("er", "sie", "es") for distance in range(6)}
     assert [item["document id"] for item in items] == [document.name for document in documents]
 
 
-def test_contrastive_translations_differ_in_the_pronoun_only() -> None:
-    for item in generate_contrastive(5, seed=1)[0]:
+def test_contrastive_translations_differ_in_the_pronoun_only(version: int) -> None:
+    for item in generate_contrastive(5, seed=1, version=version)[0]:
         reference = item["ref segment"].split()
         forms = {item["ref pronoun"]}
         for error in item["errors"]:
@@ -363,8 +520,8 @@ def test_contrastive_translations_differ_in_the_pronoun_only() -> None:
         assert forms == {"er", "sie", "es"}
 
 
-def test_contrastive_items_point_into_their_documents() -> None:
-    items, documents = generate_contrastive(3, seed=1)
+def test_contrastive_items_point_into_their_documents(version: int) -> None:
+    items, documents = generate_contrastive(3, seed=1, version=version)
     genders = {noun.target: noun.gender for noun in NOUNS}
     for item, document in zip(items, documents, strict=True):
         pair = document.parallel()
@@ -396,7 +553,7 @@ def test_the_written_corpus_matches_its_manifest(tmp_path: Path) -> None:
 def test_documents_are_separated_by_one_blank_line(tmp_path: Path) -> None:
     folder = write_mini_corpus(tmp_path / "corpus", SMALL)
     blocks = (folder / "train.de").read_text(encoding="utf-8").removesuffix("\n").split("\n\n")
-    expected = generate_documents(3, seed=1, split="train")
+    expected = generate_documents(3, seed=1, split="train", version=2)
     assert [tuple(b.split("\n")) for b in blocks] == [
         document.parallel().target.sentences for document in expected
     ]
@@ -445,3 +602,5 @@ def test_a_failed_write_leaves_nothing_behind(
 def test_empty_splits_are_refused() -> None:
     with pytest.raises(ConfigError, match="dev_documents"):
         MiniConfig(dev_documents=0)
+    with pytest.raises(ConfigError, match="train_documents` must be at least 1, but is 0"):
+        MiniConfig(train_documents=0)

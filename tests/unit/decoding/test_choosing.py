@@ -1,17 +1,20 @@
 """The fastest engine that applies, or the one that was asked for, or a clear refusal."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from iada.config.data import WindowConfig
-from iada.config.decode import DecodeConfig
+from iada.config.decode import DecodeConfig, EngineName
 from iada.data.tokens.subwords import Subwords
-from iada.decoding.engines.ctranslate2 import model_fingerprint
+from iada.decoding import engines
+from iada.decoding.engines import ENGINES, EngineEntry, choose_engine
+from iada.decoding.engines.interface import EngineSetup, model_fingerprint
 from iada.decoding.export import export_model
-from iada.decoding.translator import DocumentTranslator, choose_engine
+from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, ModelError
 
 
@@ -34,14 +37,26 @@ def exported(translator: DocumentTranslator, tmp_path_factory: pytest.TempPathFa
 def chosen(
     translator: DocumentTranslator, exported: Path | None, decode: DecodeConfig, context: int = 3
 ) -> str:
-    engine = choose_engine(
-        translator.model,
-        translator.subwords,
-        windows=WindowConfig(context=context),
-        decode=decode,
-        exported=exported,
-    )
-    return engine.name
+    windows = WindowConfig(context=context)
+    setup = EngineSetup(translator.model, translator.subwords, windows, decode, exported)
+    return choose_engine(setup).name
+
+
+def test_the_configuration_knows_every_engine_of_the_table() -> None:
+    assert {*get_args(EngineName)} == {"auto", *ENGINES}
+
+
+def test_an_engine_is_one_line_of_the_table(
+    translator: DocumentTranslator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Echo:
+        name = "echo"
+
+    entry = EngineEntry((type(translator.model),), lambda setup: Echo())
+    monkeypatch.setattr(engines, "ENGINES", {"echo": entry, **ENGINES})
+    assert chosen(translator, None, DecodeConfig()) == "echo"
+    # Its own name is all that a configuration needs.
+    assert chosen(translator, None, replace(DecodeConfig(), engine="echo")) == "echo"
 
 
 @pytest.mark.parametrize(
@@ -100,13 +115,12 @@ def test_other_architectures_go_to_hugging_face(
     model = tiny_model(architecture)
 
     def choose(decode: DecodeConfig) -> str:
-        return choose_engine(
-            model, subwords, windows=WindowConfig(), decode=decode, exported=None
-        ).name
+        return choose_engine(EngineSetup(model, subwords, WindowConfig(), decode)).name
 
     assert choose(DecodeConfig()) == "huggingface"
-    with pytest.raises(ModelError, match="takes a stock MarianMTModel"):
-        choose(DecodeConfig(engine="prefill"))
+    for name in ("prefill", "ctranslate2"):
+        with pytest.raises(ModelError, match=f"`{name}` takes a stock MarianMTModel, but this is"):
+            choose(DecodeConfig(engine=name))
     with pytest.raises(ModelError, match="cannot be translated in int8"):
         choose(DecodeConfig(precision="int8"))
 

@@ -17,15 +17,15 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.decoding.engines.interface import Hypothesis, Request
 from iada.decoding.files import (
-    alternatives_file,
-    count,
+    count_lines,
     details_file,
+    n_best_file,
     split_pieces,
     translate_file,
     translate_split,
 )
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Alternative, Task, Translated
+from iada.decoding.wavefront import Alternative, DocumentTranslation, TranslationInput
 from iada.errors import DataError
 
 
@@ -41,17 +41,19 @@ class Shouting:
         self.seen: list[tuple[str, ...]] = []
         self.references: list[Document | None] = []
 
-    def check(self, tasks: Iterable[Task]) -> int:
-        return sum(len(task.document) for task in tasks)
+    def check(self, inputs: Iterable[TranslationInput]) -> int:
+        return sum(len(one.document) for one in inputs)
 
-    def stream(self, tasks: Iterable[Task], engine: object, total: int) -> Iterator[Translated]:
-        for task in tasks:
-            sentences = task.document.sentences
+    def stream(
+        self, inputs: Iterable[TranslationInput], engine: object, total: int
+    ) -> Iterator[DocumentTranslation]:
+        for one in inputs:
+            sentences = one.document.sentences
             self.seen.append(sentences)
-            self.references.append(task.reference)
+            self.references.append(one.reference)
             loud = tuple(sentence.upper() for sentence in sentences)
             found = tuple((Alternative(text, -1.0), Alternative(f"{text}!", -2.0)) for text in loud)
-            yield Translated(Document(task.document.name, loud), found)
+            yield DocumentTranslation(Document(one.document.name, loud), found)
 
 
 @pytest.fixture
@@ -177,7 +179,7 @@ def test_every_form_is_written_as_it_was_read(translator: Any, tmp_path: Path) -
     assert translator.seen == [("a", "b"), ("c",), ("a", "b")]
 
 
-def test_a_form_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:
+def test_a_format_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:
     source = tmp_path / "in.sgm"
     source.write_text("<doc>\n", encoding="utf-8")
     with pytest.raises(DataError, match="has the format `sgm`, in which no translation"):
@@ -193,7 +195,7 @@ def test_a_split_of_any_form_is_translated(tmp_path: Path) -> None:
     corpus = {"d1": utterances, "d2": utterances[:1]}
     (tmp_path / "test.json").write_text(json.dumps(corpus), encoding="utf-8")
     data = DataConfig(folder=tmp_path, test="test.json")
-    assert count(split_pieces(data, "test", with_references=False)) == (4, 2)
+    assert count_lines(split_pieces(data, "test", with_references=False)) == (4, 2)
     translate_split(translator, data, "test", tmp_path / "out")
     assert (tmp_path / "out").read_text(encoding="utf-8") == "A\nB\n\nA\n"
     assert [r.sentences for r in translator.references if r] == [("x", "y"), ("x",)]
@@ -265,8 +267,8 @@ def test_all_translations_are_written_with_their_scores(tmp_path: Path) -> None:
     source, output = tmp_path / "in", tmp_path / "out"
     source.write_text("a\nb\n\nc\n", encoding="utf-8")
     translate_file(translator, source, output, boundaries="blank_line")
-    assert alternatives_file(output) == tmp_path / "out.nbest.jsonl"
-    lines = alternatives_file(output).read_text(encoding="utf-8").splitlines()
+    assert n_best_file(output) == tmp_path / "out.nbest.jsonl"
+    lines = n_best_file(output).read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
     assert [(e["document"], e["sentence"]) for e in entries] == [
         ("in:1", 1),

@@ -84,6 +84,6 @@ def test_another_number_of_requests_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "j"
     ask(path, 1)
     journal = JournaledEngine(Counting(), path, SETTINGS)
-    with pytest.raises(RunError, match=r"batch 1 has 2 answers to 1 requests\. Remove it"):
+    with pytest.raises(RunError, match=r"batch 1 has 2 results for 1 requests\. Remove it"):
         journal.search(REQUESTS[:1])
     journal.close()

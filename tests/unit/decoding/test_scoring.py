@@ -14,7 +14,7 @@ from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.windows import Windows
-from iada.decoding.scoring import log_probabilities
+from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ModelError
 from iada.models.build import build_model
@@ -124,8 +124,9 @@ def test_the_same_window_may_be_asked_for_twice(model: PreTrainedModel, subwords
     windows = Windows(TokenStore.build(DOCUMENTS, subwords), WindowConfig())
     pad = subwords.special.pad
     observer = Observer(model)
-    scores = log_probabilities(observer, windows, [4, 0, 4], pad_id=pad, max_tokens=100)
+    found = token_log_probabilities(observer, windows, [4, 0, 4], pad_id=pad, max_tokens=100)
     observer.remove()
+    scores = [values.sum() for values in found]
     assert scores[0] == pytest.approx(scores[2], rel=1e-12)
     assert scores[0] != pytest.approx(scores[1])
 

@@ -11,7 +11,7 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.formats.readers import read_documents
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Task
+from iada.decoding.wavefront import TranslationInput
 from iada.errors import DataError, ModelError, RunError
 
 
@@ -137,10 +137,10 @@ def test_a_sentence_level_model_ignores_the_order_of_sentences(trained_run: Path
 
 
 def test_documents_that_can_be_read_only_once_are_refused(translator: DocumentTranslator) -> None:
-    tasks = [Task(Document("d", ("a",)))]
-    assert len(list(translator.stream(tasks))) == 1
+    inputs = [TranslationInput(Document("d", ("a",)))]
+    assert len(list(translator.stream(inputs))) == 1
     with pytest.raises(TypeError, match="give a list, not an iterator"):
-        list(translator.stream(iter(tasks)))
+        list(translator.stream(iter(inputs)))
 
 
 def test_an_unknown_engine_is_refused(trained_run: Path) -> None:

@@ -15,9 +15,9 @@ from iada.data.tokens.subwords import SpecialIds, Subwords
 from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Hypothesis, Request, batches
 from iada.decoding.wavefront import (
-    OpenDocument,
+    DocumentState,
     RequestRules,
-    Task,
+    TranslationInput,
     Wavefront,
     sample_context,
 )
@@ -65,16 +65,19 @@ def translate(
 ) -> list[list[str]]:
     decode = decode or DecodeConfig()
     named = [Document(f"doc{n}", tuple(texts)) for n, texts in enumerate(documents, start=1)]
-    tasks = [Task(document) for document in named]
+    inputs = [TranslationInput(document) for document in named]
     if references is not None:
-        tasks = [Task(d, Document("r", tuple(r))) for d, r in zip(named, references, strict=True)]
+        inputs = [
+            TranslationInput(d, Document("r", tuple(r)))
+            for d, r in zip(named, references, strict=True)
+        ]
     windows = WindowConfig(context=context, max_length=max_length)
     sample = None
     if decode.source_context == "random":
         sample = sample_context(named, decode.context_seed)
     rules = RequestRules(windows, decode, engine.subwords.special, max_positions)
     wavefront = Wavefront(engine, engine.subwords, rules, sample)
-    found = list(wavefront.translate(tasks))
+    found = list(wavefront.translate(inputs))
     assert [f.document.name for f in found] == [d.name for d in named]
     assert wavefront.sentences == sum(map(len, documents))
     return [list(f.document.sentences) for f in found]
@@ -101,13 +104,13 @@ def test_a_request_is_written_in_the_frame_of_the_model(subwords: Subwords) -> N
     a, b, c = subwords.encode(["a", "b", "c"])
 
     def requests(frame: Frame, max_length: int = 512) -> list[Request]:
-        opened = OpenDocument(0, Document("doc", ("a", "b", "c")), [a, b, c])
+        opened = DocumentState(0, Document("doc", ("a", "b", "c")), [a, b, c])
         windows = WindowConfig(context=2, max_length=max_length)
         rules = RequestRules(windows, DecodeConfig(), subwords.special, 100, frame)
         found = []
         for said in (b, c, a):
             found.append(opened.next_request(rules))
-            opened.say("", said, [])
+            opened.append("", said, [])
         return found
 
     last = requests(each)[-1]
@@ -287,14 +290,14 @@ def test_documents_are_read_as_they_are_needed(subwords: Subwords) -> None:
     engine = FakeEngine(subwords)
     read: list[int] = []
 
-    def tasks() -> Iterator[Task]:
+    def inputs() -> Iterator[TranslationInput]:
         for number in range(100):
             read.append(number)
-            yield Task(Document(str(number), ("a", "b")))
+            yield TranslationInput(Document(str(number), ("a", "b")))
 
     rules = RequestRules(WindowConfig(), DecodeConfig(open_documents=2), subwords.special, 100)
     written = 0
-    for _ in Wavefront(engine, subwords, rules).translate(tasks()):
+    for _ in Wavefront(engine, subwords, rules).translate(inputs()):
         written += 1
         assert len(read) - written <= 8
     assert written == 100
@@ -409,7 +412,7 @@ def test_a_window_with_a_missing_sentence_is_asked_again_with_less_context(
     asked = ["".join(source) for source, _ in windows_of(engine)]
     assert asked == ["a", "ab", "abc", "bc", "abcd", "bcd", "cd"]
     assert caplog.messages == [
-        "3 answers had another number of sentences than their window; these sentences were "
+        "3 outputs had another number of sentences than their window; these sentences were "
         "translated again with less context."
     ]
 
@@ -438,7 +441,7 @@ def test_alternatives_keep_their_scores(subwords: Subwords) -> None:
 
     rules = RequestRules(WindowConfig(), DecodeConfig(n_best=2), subwords.special, 100)
     wavefront = Wavefront(Two(subwords), subwords, rules)
-    (found,) = wavefront.translate([Task(Document("d", ("a", "")))])
+    (found,) = wavefront.translate([TranslationInput(Document("d", ("a", "")))])
     assert [[(one.text, one.score) for one in s] for s in found.alternatives] == [
         [("A", -1.0), ("A A", -2.0)],
         [("", 0.0)],

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from iada.config.data import WindowConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.contrapro import read_contrastive
 from iada.data.prepared.store import TokenStore
+from iada.data.windows.batch import Collator
 from iada.data.windows.windows import Windows
-from iada.decoding.scoring import log_probabilities
+from iada.decoding.scoring import token_log_probabilities
 from iada.decoding.translator import DocumentTranslator
 from iada.evaluation.contrastive import contrastive_accuracy
-from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi, token_log_probabilities
+from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.models.observation import Observer
 
 Untrained = Callable[[int], DocumentTranslator]
@@ -37,6 +39,15 @@ def trained(trained_run: Path) -> DocumentTranslator:
     return DocumentTranslator.load(trained_run)
 
 
+@torch.inference_mode()
+def direct_score(translator: DocumentTranslator, batch: Any) -> float:
+    """Sum the log-probabilities of the labels of one window."""
+    keys = ("input_ids", "attention_mask", "decoder_input_ids")
+    logits = translator.model(**{key: batch[key] for key in keys}).logits[0]
+    scores = logits.log_softmax(dim=-1)
+    return sum(float(scores[i, k]) for i, k in enumerate(batch["labels"][0].tolist()) if k >= 0)
+
+
 def token_scores(
     translator: DocumentTranslator,
     documents: Sequence[ParallelDocument],
@@ -44,14 +55,14 @@ def token_scores(
     *,
     max_tokens: int = 1000,
 ) -> tuple[list[float], list[list[float]]]:
-    """Sentence scores of `decoding.scoring` and token scores of ours, of all windows."""
+    """Sentence scores by one call of the model each, and token scores, of all windows."""
     windows = Windows(TokenStore.build(documents, translator.subwords), config)
     numbers = list(range(len(windows)))
     pad = translator.subwords.special.pad
     observer = Observer(translator.model)
-    sums = log_probabilities(observer, windows, numbers, pad_id=pad, max_tokens=max_tokens)
     tokens = token_log_probabilities(observer, windows, numbers, pad_id=pad, max_tokens=max_tokens)
     observer.remove()
+    sums = [direct_score(translator, Collator(pad)([windows[0, number]])) for number in numbers]
     return sums, [found.tolist() for found in tokens]
 
 

@@ -41,7 +41,7 @@ def test_the_reference_file_tells_where_documents_begin(write: Write, documents:
 
 
 def test_text_where_the_reference_parts_documents_is_refused(write: Write) -> None:
-    message = r"h:2: has text where the reference parts two documents.*\(1 and 2 here\)"
+    message = r"h:2: has text where the reference separates two documents.*\(1 and 2 here\)"
     with pytest.raises(DataError, match=message):
         score_files(write("h", "a\nb\n\n"), write("r", "a\n\nb\n"), boundaries="blank_line")
 
@@ -83,7 +83,7 @@ def test_as_many_lines_in_other_places_have_document_scores(
     found = score_files(hypothesis, write("r", REFERENCE), boundaries="blank_line")
     assert "d_bleu" in found
     assert "s_bleu" not in found
-    assert "h:3: has text where the reference parts two documents" in caplog.text
+    assert "h:3: has text where the reference separates two documents" in caplog.text
 
 
 def test_a_blank_line_too_many_at_the_end_is_no_loss(

@@ -8,13 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iada.evaluation import significance
-from iada.evaluation.metrics import (
-    FloatArray,
-    Measurement,
-    mean_scores,
-    measure_mean,
-)
 from iada.evaluation.significance import paired_bootstrap, paired_randomization
+from iada.evaluation.sufficient_statistics import FloatArray, Measurement, mean_scores, measure_mean
 
 
 def measured(*systems: list[float]) -> Measurement:

@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from iada.config.evaluate import EvaluateConfig
 from iada.errors import ConfigError
-from iada.evaluation.metrics import (
+from iada.evaluation.sufficient_statistics import (
     Measurement,
     mean_scores,
     measure_bleu,

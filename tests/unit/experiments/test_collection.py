@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from iada.analysis.parts_of_speech import SHARES_FILE
-from iada.cli.experiment_tables import experiment_table
-from iada.config.experiment import ExperimentConfig, ExperimentName
+from iada.config.experiment import ExperimentConfig
 from iada.experiments.collection import collect
-from iada.experiments.definitions import Experiment, System, build_experiment
+from iada.experiments.definitions import build_experiment
 from iada.experiments.grid import Base, Grid, build_grid, open_base
+from iada.experiments.plan import Experiment, Ranges, System
 from iada.experiments.results import read_results, write_results
-from iada.report.tables import to_markdown
+from iada.report.views import results_markdown
 
 SEEDS = (3, 4)
 RECIPE = """
@@ -42,8 +42,8 @@ def base(tmp_path: Path, mini_corpus: Path) -> Base:
     )
 
 
-def planned(base: Base, name: ExperimentName, *keys: str) -> tuple[Experiment, Grid]:
-    experiment = build_experiment(name, shares=(0.2, 1.0), alphas=(0.0, 1.0))
+def planned(base: Base, name: str, *keys: str) -> tuple[Experiment, Grid]:
+    experiment = build_experiment(name, Ranges((0.2, 1.0), (0.0, 1.0)))
     rows = tuple(row for row in experiment.rows if not keys or row.key in keys)
     experiment = replace(experiment, rows=rows)
     return experiment, build_grid(base, [experiment], SEEDS)
@@ -109,12 +109,13 @@ def test_every_score_stands_in_its_row_and_seed(base: Base, finish: Any) -> None
     folder.mkdir()
     assert read_results(write_results(folder / "results.json", results)) == results
 
-    table = to_markdown(experiment_table(results))
-    assert "| WordDrop | 2 | 13.50 ± 0.71 \\* | 14.50 ± 0.71 \\* | 15.50 ± 0.71 | 45.0 " in table
+    table = results_markdown(results)
+    # Scores were written by hand, so the marks follow them and not the translations.
+    assert "| WordDrop | 2 | 13.50 ± 0.71 ∗ | 14.50 ± 0.71 ∗ | 15.50 ± 0.71 | 70.0 " in table
     assert "| Doc2Doc | 2 | 3.50 ± 0.71 | 4.50 ± 0.71 |" in table
-    assert "| WordRepl | 2 | 33.50 ± 0.71 | 34.50 ± 0.71 |" in table
+    assert "| WordRepl | 2 | 33.50 ± 0.71 ∗1/2 | 34.50 ± 0.71 ∗1/2 |" in table
     assert "| 3.500 ± 0.707 |" in table
-    assert "* differs from Doc2Doc with p ≤ 0.05 for every seed" in table
+    assert "∗ better, † worse than Doc2Doc with p ≤ 0.05 in every seed" in table
 
 
 def _parameters(vocabulary: int) -> int:
@@ -133,15 +134,17 @@ def _parameters(vocabulary: int) -> int:
     ],
 )
 def test_accuracies_are_broken_down(
-    base: Base, finish: Any, name: ExperimentName, expected: dict[str, Any]
+    base: Base, finish: Any, name: str, expected: dict[str, Any]
 ) -> None:
     experiment, grid = planned(base, name, "doc2doc")
     for seed, correct in zip(SEEDS, (4, 6), strict=True):
         finish(grid.jobs[System("doc2doc"), seed], correct=correct)
     results = collect(experiment, grid, base, SEEDS, base.root / name)
     assert results.rows[0].breakdown == expected
-    table = to_markdown(experiment_table(results))
-    assert ("62.5 ± 17.7" if name == "pronouns" else "distance >3 %") in table
+    table = results_markdown(results)
+    assert (
+        "62.5 ± 17.7" if name == "pronouns" else "Accuracy in %, by sentences back: >3"
+    ) in table
 
 
 def test_curves_know_their_axis_and_compare_at_the_same_place(base: Base, finish: Any) -> None:
@@ -172,14 +175,14 @@ def test_rows_without_all_their_runs_are_named_and_left_out(base: Base, finish: 
     assert results.missing == ("Doc2Doc",)
     assert results.baseline is None
     assert results.rows[0].significance == {}
-    assert "Left out, because a run failed: Doc2Doc." in to_markdown(experiment_table(results))
+    assert "Left out, because a run failed: Doc2Doc." in results_markdown(results)
 
 
 def test_no_row_at_all_is_no_error(base: Base) -> None:
     experiment, grid = planned(base, "main", "doc2doc")
     results = collect(experiment, grid, base, SEEDS, base.root / "main")
     assert (results.rows, results.missing) == ((), ("Doc2Doc",))
-    assert "Doc2Doc" in to_markdown(experiment_table(results))
+    assert "Doc2Doc" in results_markdown(results)
 
 
 def test_scores_that_were_not_measured_are_absent(base: Base, finish: Any) -> None:
@@ -216,4 +219,4 @@ def test_parts_of_speech_come_from_the_run_folder(base: Base, finish: Any) -> No
         "context": {"NOUN": (0.25, 0.0), "OTHER": (0.75, 0.0)},
         "current": {"NOUN": (0.25, 0.5), "OTHER": (0.75, 0.5)},
     }
-    assert "NOUN in current %" in to_markdown(experiment_table(results))
+    assert "**Perturbed tokens in the current sentence (" in results_markdown(results)

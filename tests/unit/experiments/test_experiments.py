@@ -2,17 +2,24 @@
 
 import pytest
 
-from iada.config.experiment import EXPERIMENT_NAMES, ExperimentConfig, ExperimentName
+from iada.config.experiment import ExperimentConfig
 from iada.config.method import METHOD_NAMES
 from iada.errors import ConfigError
-from iada.experiments.definitions import Experiment, System, build_experiment, with_rows
+from iada.experiments.definitions import (
+    build_experiment,
+    choose_experiments,
+    experiment_names,
+    with_rows,
+)
+from iada.experiments.plan import Experiment, Ranges, System
 from iada.report.runs import METHOD_LABELS
 
+EXPERIMENT_NAMES = experiment_names()
 IADA = ("iada_replace_tnorm", "iada_replace_gnorm")
 
 
-def build(name: ExperimentName) -> Experiment:
-    return build_experiment(name, shares=(1.0, 0.2, 0.5), alphas=(0.1, 0.0, 3.0))
+def build(name: str) -> Experiment:
+    return build_experiment(name, Ranges((1.0, 0.2, 0.5), (0.1, 0.0, 3.0)))
 
 
 def systems(experiment: Experiment) -> dict[str, System]:
@@ -20,7 +27,7 @@ def systems(experiment: Experiment) -> dict[str, System]:
 
 
 @pytest.mark.parametrize("name", EXPERIMENT_NAMES)
-def test_rows_are_distinct_and_compared_with_rows(name: ExperimentName) -> None:
+def test_rows_are_distinct_and_compared_with_rows(name: str) -> None:
     experiment = build(name)
     keys = [row.key for row in experiment.rows]
     assert experiment.name == name
@@ -93,7 +100,7 @@ def test_losses_leave_one_out_each() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("pronouns", "class"), ("distance", "distance")])
-def test_contrastive_experiments_break_their_accuracy_down(name: ExperimentName, kind: str) -> None:
+def test_contrastive_experiments_break_their_accuracy_down(name: str, kind: str) -> None:
     experiment = build(name)
     assert experiment.breakdown == kind
     assert list(systems(experiment)) == ["sentence_level", "doc2doc", "word_replace", *IADA]
@@ -179,9 +186,8 @@ def test_a_row_that_does_not_exist_is_refused_with_a_suggestion() -> None:
 
 
 def test_all_stands_for_everything_and_order_is_the_usual_one() -> None:
-    assert ExperimentConfig(names=("all",)).experiments == EXPERIMENT_NAMES
-    chosen = ExperimentConfig(names=("losses", "main", "losses")).experiments
-    assert chosen == ("main", "losses")
+    assert choose_experiments(("all",)) == EXPERIMENT_NAMES
+    assert choose_experiments(("losses", "main", "losses")) == ("main", "losses")
 
 
 def test_the_mini_corpus_has_fewer_shares() -> None:

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from iada.config.data import DataConfig, SubwordConfig
-from iada.config.experiment import EXPERIMENT_NAMES, ExperimentConfig, ExperimentName
+from iada.config.experiment import ExperimentConfig
 from iada.data.prepared.prepare import Preparation, prepare
 from iada.errors import ConfigError, DataError
-from iada.experiments.definitions import Experiment, System, build_experiment
+from iada.experiments.definitions import build_experiment, experiment_names
 from iada.experiments.grid import Base, Grid, Synthesis, build_grid, open_base
+from iada.experiments.plan import Experiment, Ranges, System
 from iada.experiments.scheduler import Job
+from iada.synthesis.translated import synthetic_data
 
 
-def experiments(*names: ExperimentName) -> list[Experiment]:
+def experiments(*names: str) -> list[Experiment]:
     config = ExperimentConfig(names=names)
     shares = config.low_resource_shares
-    return [build_experiment(name, shares=shares, alphas=config.alphas) for name in names]
+    return [build_experiment(name, Ranges(shares, config.alphas)) for name in names]
 
 
 def mini(output: Path = Path("out"), **flags: object) -> Base:
@@ -30,18 +32,18 @@ def runs(grid: Grid) -> list[Job]:
 
 
 def test_everything_on_the_mini_corpus_is_this_many_runs() -> None:
-    grid = build_grid(mini(), experiments(*EXPERIMENT_NAMES), (1,))
+    grid = build_grid(mini(), experiments(*experiment_names()), (1,))
     # main 10, directions +6, measures +3, losses +6, bt_ft +6 and the reverse run, low_resource +8,
     # noisy_context +4, alpha_sweep +4, controls +3; pronouns, distance and pos need no run more.
     assert len(runs(grid)) == 51
     assert len(grid.tasks) == len(runs(grid)) + 2
     assert len({task.folder for task in grid.tasks}) == len(grid.tasks)
-    three = build_grid(mini(), experiments(*EXPERIMENT_NAMES), (1, 2, 3))
+    three = build_grid(mini(), experiments(*experiment_names()), (1, 2, 3))
     assert len(three.tasks) == 3 * len(grid.tasks)
 
 
 def test_experiments_share_runs_and_seeds_share_names() -> None:
-    names: tuple[ExperimentName, ...] = ("main", "low_resource", "alpha_sweep", "directions")
+    names: tuple[str, ...] = ("main", "low_resource", "alpha_sweep", "directions")
     grid = build_grid(mini(), experiments(*names), (1, 2))
     gnorm = System("iada_replace_gnorm")
     same = [
@@ -123,6 +125,23 @@ def test_synthetic_data_are_made_after_their_translator_and_before_their_runs() 
     assert doubled.needs == (back.folder,)
     assert doubled.config.data == replace(plain.config.data, folder=back.folder)
     assert doubled.config.augment == grid.jobs[System("iada_replace_gnorm"), 5].config.augment
+
+
+def test_synthetic_data_of_text_without_boundaries_are_read_as_they_are_written(
+    recipe: Path,
+) -> None:
+    """Real and synthetic documents in one file need a boundary, and it is not a sentence."""
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(text.replace("data: {", "data: {boundaries: none, "), encoding="utf-8")
+    grid = build_grid(recipe_base(recipe), experiments("bt_ft"), (1,))
+    real = grid.jobs[System("doc2doc"), 1].config.data
+    doubled = grid.jobs[System("doc2doc", synthetic="back_translate"), 1].config.data
+    assert real.boundaries == "none"
+    assert doubled.boundaries == "marker"
+    (made,) = (
+        task for task in grid.tasks if isinstance(task, Synthesis) and task.kind == "back_translate"
+    )
+    assert doubled == synthetic_data(made.data, made.folder)
 
 
 def test_what_others_need_is_begun_first_and_then_the_costliest() -> None:

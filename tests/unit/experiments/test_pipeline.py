@@ -110,5 +110,5 @@ def test_failures_are_listed_with_their_logs() -> None:
         "2 of 5 tasks failed; the others are done and kept.\n"
         "  runs/a: broke. Its messages are in runs/a.log.\n"
         "  b: never.\n"
-        "Mend the cause and give the same command again."
+        "Remove the cause and give the same command again."
     )

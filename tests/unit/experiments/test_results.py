@@ -9,7 +9,6 @@ import pytest
 
 from iada.errors import RunError
 from iada.experiments.results import (
-    METRICS,
     Axis,
     Results,
     Row,
@@ -146,7 +145,3 @@ def test_files_that_are_no_results_are_named(tmp_path: Path) -> None:
     path.write_text("[]", encoding="utf-8")
     with pytest.raises(RunError, match="must be results of format 1, but is 'list'"):
         read_results(path)
-
-
-def test_metrics_are_distinct() -> None:
-    assert len(set(METRICS)) == len(METRICS) == 7

@@ -12,7 +12,7 @@ from iada.method import chunks
 from iada.method import losses as plain
 from iada.method import objective as augmented
 from iada.method.objective import AugmentedObjective
-from iada.method.perturbation import Drop, Replace, Zero
+from iada.method.perturbation import Drop, Keep, Replace, Vocabulary, Zero
 from iada.models.observation import Observer
 
 SPECIAL = [0, 1, 2, 3, 4, 5]
@@ -357,7 +357,7 @@ def test_true_jensen_shannon_is_smaller(tiny_model: Build, batch: Batch) -> None
 def test_nothing_is_measured_or_perturbed_in_eval_mode(
     tiny_model: Build, batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("measured", "separate_importance", "perturb"):
+    for name in ("measure_tokens", "group_probabilities", "perturb"):
         monkeypatch.setattr(augmented, name, None)
     model = tiny_model().eval()
     losses = _objective(model, AugmentConfig(), label_smoothing=0.3)(batch)
@@ -414,18 +414,45 @@ def test_the_replacement_can_come_from_the_models_own_configuration(
     tiny_model: Build, batch: Batch
 ) -> None:
     model = tiny_model()
-    assert AugmentedObjective(model, AugmentConfig())(batch).perturbed is not None
     with pytest.raises(ModelError, match="names no mask token"):
         AugmentedObjective(model, AugmentConfig(replacement="drop"))
     model.config.mask_token_id = 5
-    assert AugmentedObjective(model, AugmentConfig(replacement="drop")).replacement == Drop(5)
+    objective = AugmentedObjective(model, AugmentConfig(replacement="drop"))
+    assert objective.replacements == {"source": Drop(5), "target": Drop(5)}
+    # Nothing lists the special tokens, until generation is told to suppress them.
+    with pytest.raises(ModelError, match="does not say which of its 40 tokens are special"):
+        AugmentedObjective(model, AugmentConfig())
+    model.generation_config.suppress_tokens = [3, 4]
+    objective = AugmentedObjective(model, AugmentConfig())
+    assert objective(batch).perturbed is not None
+    for replacement in objective.replacements.values():
+        assert isinstance(replacement, Replace)
+        assert replacement.candidates.tolist() == list(range(6, 40))
 
 
-def test_a_decoder_only_model_is_refused_with_a_reason() -> None:
-    from transformers import GPT2Config, GPT2LMHeadModel
+@pytest.mark.parametrize("method", ["doc2doc", "r_drop", "cipher"])
+def test_methods_that_replace_nothing_ask_nothing_of_the_vocabulary(
+    method: Any, tiny_model: Build
+) -> None:
+    objective = AugmentedObjective(tiny_model(), augmentation(method))
+    assert objective.replacements == {"source": Keep(), "target": Keep()}
 
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2))
-    with pytest.raises(ModelError, match="not an encoder-decoder"):
+
+def test_every_stream_draws_only_ids_that_its_own_matrix_has(tiny_model: Build) -> None:
+    vocabulary = Vocabulary(owner="test", size=100, reserved_ids=frozenset(SPECIAL))
+    objective = AugmentedObjective(tiny_model(), AugmentConfig(), vocabulary=vocabulary)
+    for replacement in objective.replacements.values():
+        assert isinstance(replacement, Replace)
+        assert replacement.candidates.tolist() == list(range(6, 40))
+
+
+def test_an_encoder_without_a_decoder_is_refused_with_a_reason() -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    model = BertForMaskedLM(
+        BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    )
+    with pytest.raises(ModelError, match="neither an encoder-decoder nor a causal language model"):
         AugmentedObjective(model, AugmentConfig())
 
 
@@ -498,7 +525,7 @@ def test_zero_mode_zeroes_what_mask_mode_would_replace(
     objective = AugmentedObjective(
         tiny_model(architecture, dropout=False), replace(config, drop="zero"), seed=3
     )
-    assert objective.replacement == Zero()
+    assert objective.replacements == {"source": Zero(), "target": Zero()}
     assert _views(objective, batch)[-1]["input_ids"].equal(batch["input_ids"])
     torch.manual_seed(5)
     seen = _seen_embeddings(objective, batch)

@@ -1,13 +1,22 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from iada.config.method import AugmentConfig, Measure
 from iada.data.windows.batch import Batch
-from iada.method.importance import importance, measured
-from iada.method.selection import standardize
+from iada.method.importance import (
+    MEASURES,
+    Evidence,
+    ImportanceMeasure,
+    importance,
+    measure_tokens,
+)
+from iada.method.objective import AugmentedObjective
+from iada.method.perturbation import Drop
+from iada.method.selection import Scores, standardize
 from iada.models.observation import Observer
 
 ARCHITECTURES = ["marian", "bart", "mbart", "m2m100", "t5"]
@@ -109,7 +118,8 @@ def test_z_scores_of_gnorm_ignore_the_scale_of_the_loss(
     model = tiny_model().eval()
     observer = Observer(model)
     observation = observer.forward(batch)
-    phi = measured(observation, batch, measure="gnorm")
+    scores = measure_tokens(observer, batch, AugmentConfig(), original=observation)
+    phi = [stream.values for stream in scores]
     loss = 1000 * observation.logits.logsumexp(-1).sum()
     for weight in (1.0, 1000.0):
         labels = batch["labels"]
@@ -128,9 +138,13 @@ def test_smoothing_of_the_measured_loss_changes_gnorm(
 ) -> None:
     observer = Observer(tiny_model().eval())
     observation = observer.forward(batch)
-    plain = measured(observation, batch, measure="gnorm")
-    smooth = measured(observation, batch, measure="gnorm", smoothing=0.5)
-    assert not torch.allclose(plain[0], smooth[0])
+    plain, smooth = (
+        measure_tokens(
+            observer, batch, AugmentConfig(gnorm_smoothing=smoothing), original=observation
+        )
+        for smoothing in (0.0, 0.5)
+    )
+    assert not torch.allclose(plain[0].values, smooth[0].values)
     observer.remove()
 
 
@@ -151,3 +165,42 @@ def test_embeddings_that_are_frozen_still_have_a_gradient_norm(
         embedding.weight.requires_grad_(False)
     for ours, theirs in zip(importance(model, batch, "gnorm"), expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_every_measure_that_can_be_configured_is_in_the_table() -> None:
+    assert MEASURES.keys() == {*get_args(Measure)}
+
+
+def test_a_further_measure_is_a_function_and_a_line_in_the_table(
+    tiny_model: Callable[..., Any], batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def length(evidence: Evidence) -> tuple[Scores, ...]:
+        return tuple(
+            Scores(torch.arange(ids.shape[1]).expand(ids.shape).double()) for ids in evidence.ids()
+        )
+
+    monkeypatch.setitem(MEASURES, "position", ImportanceMeasure("nothing", length))
+    config = AugmentConfig(measure="position", alpha=1.0)  # type: ignore[arg-type]
+    objective = AugmentedObjective(tiny_model(), config, replacement=Drop(5))
+    source, _ = objective.probabilities(batch, None)
+    # The last row: 18 <sep> 19 10 <sep> 30 31 32; later context is more important and kept.
+    assert source[2, 0] > source[2, 2] > source[2, 3] > 0
+    assert source[2, 5] < source[2, 6] < source[2, 7]
+    assert objective(batch).perturbed is not None
+
+
+def test_tokens_without_a_score_get_the_initial_probability(
+    tiny_model: Callable[..., Any], batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def some(evidence: Evidence) -> tuple[Scores, ...]:
+        streams = evidence.ids()
+        values = [torch.arange(ids.shape[1]).expand(ids.shape).double() for ids in streams]
+        # In the second row, 15 16 17 15, only the first two tokens have scores: 0 and 1.
+        return tuple(Scores(value, known=value < 2) for value in values)
+
+    monkeypatch.setitem(MEASURES, "some", ImportanceMeasure("nothing", some))
+    config = AugmentConfig(measure="some", alpha=1.0, p_current=0.5)  # type: ignore[arg-type]
+    objective = AugmentedObjective(tiny_model(), config, replacement=Drop(5))
+    source, _ = objective.probabilities(batch, None)
+    below, above = torch.sigmoid(torch.tensor([-1.0, 1.0])).tolist()
+    assert source[1, :4].tolist() == pytest.approx([below, above, 0.5, 0.5])

@@ -34,7 +34,7 @@ def rows(batches: list[MeasuredBatch], side: str, name: str) -> dict[int, torch.
     """Values of each window, padding cut off."""
     found = {}
     for batch in batches:
-        stream = getattr(batch, side)
+        stream = batch.groups[side]
         for row, number in enumerate(batch.numbers):
             length = int((stream.ids[row] != 0).sum())
             found[number] = getattr(stream, name)[row, :length]
@@ -64,7 +64,7 @@ def test_probabilities_are_those_of_training(
     for batch in batches:
         given = collate(windows.__getitems__([(0, number) for number in batch.numbers]))
         expected = objective.probabilities(given, None)
-        for stream, probability in zip((batch.source, batch.target), expected, strict=True):
+        for stream, probability in zip(batch.groups.values(), expected, strict=True):
             torch.testing.assert_close(stream.probability, probability)
             assert (stream.probability[stream.roles == Role.SPECIAL] == 0).all()
     objective.observer.remove()

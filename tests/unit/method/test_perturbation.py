@@ -1,9 +1,24 @@
 import math
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import torch
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 
-from iada.method.perturbation import Drop, Replace, Zero, perturb
+from iada.config.method import AugmentConfig
+from iada.data.tokens.subwords import Subwords
+from iada.errors import ModelError
+from iada.method.perturbation import (
+    REPLACEMENTS,
+    Drop,
+    Keep,
+    Replace,
+    Vocabulary,
+    Zero,
+    make_replacement,
+    perturb,
+)
 from iada.seeding import generator
 
 IDS = torch.arange(6, 26).reshape(2, 10)
@@ -68,3 +83,73 @@ def test_replacements_are_uniform_over_ordinary_ids_and_never_special() -> None:
 def test_a_vocabulary_of_specials_alone_is_refused() -> None:
     with pytest.raises(ValueError, match="no ordinary token"):
         Replace(3, {0, 1, 2})
+
+
+def test_every_replacement_that_can_be_configured_is_in_the_table() -> None:
+    hints = get_type_hints(AugmentConfig)
+    kinds = {*get_args(hints["replacement"])} - {"drop"} | {*get_args(hints["drop"])}
+    assert REPLACEMENTS.keys() == kinds
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"replacement": "drop"}, Drop(5)),
+        ({"replacement": "drop", "drop": "zero"}, Zero()),
+        ({"p_context": 0.0, "p_current": 0.0}, Keep()),
+    ],
+)
+def test_the_configuration_chooses_the_replacement(
+    settings: dict[str, Any], expected: object, subwords: Subwords
+) -> None:
+    vocabulary = Vocabulary.of_tokenizer(subwords)
+    assert make_replacement(AugmentConfig(**settings), vocabulary) == expected
+
+
+def test_our_own_encoding_draws_all_but_specials_and_bytes(subwords: Subwords) -> None:
+    replacement = make_replacement(AugmentConfig(), Vocabulary.of_tokenizer(subwords))
+    assert isinstance(replacement, Replace)
+    assert replacement.candidates.tolist() == list(range(6 + 256, len(subwords)))
+
+
+@pytest.fixture
+def foreign_tokenizer() -> PreTrainedTokenizerFast:
+    """Ids 0 to 9; 2 is a byte piece, 6 to 8 are added tokens, and no token has the id 5."""
+    pieces = {"<pad>": 0, "<unk>": 1, "<0x41>": 2, "a": 3, "b": 4, "c": 9}
+    pieces |= {"</s>": 6, "<extra_id_0>": 7, "deu_Latn": 8}
+    tokenizer = Tokenizer(models.WordLevel(pieces, unk_token="<unk>"))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        eos_token="</s>",
+        extra_special_tokens=["<extra_id_0>", "deu_Latn"],
+    )
+
+
+def test_a_foreign_tokenizer_draws_no_sentinels_language_codes_or_unknowns(
+    foreign_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    vocabulary = Vocabulary.of_tokenizer(foreign_tokenizer)
+    replacement = make_replacement(AugmentConfig(), vocabulary)
+    assert isinstance(replacement, Replace)
+    assert replacement.candidates.tolist() == [3, 4, 9]
+    # Rows of the embedding matrix end where the model says.
+    limited = make_replacement(AugmentConfig(), vocabulary.limited_to(9))
+    assert isinstance(limited, Replace)
+    assert limited.candidates.tolist() == [3, 4]
+    with pytest.raises(ModelError, match="names no mask token"):
+        make_replacement(AugmentConfig(replacement="drop"), vocabulary)
+
+
+def test_our_saved_encoding_read_by_transformers_draws_the_same(
+    subwords: Subwords, tmp_path: Any
+) -> None:
+    subwords.save(tmp_path)
+    loaded = Vocabulary.of_tokenizer(PreTrainedTokenizerFast.from_pretrained(tmp_path))
+    own = Vocabulary.of_tokenizer(subwords)
+    assert (loaded.size, loaded.reserved_ids, loaded.mask_id) == (
+        own.size,
+        own.reserved_ids,
+        own.mask_id,
+    )

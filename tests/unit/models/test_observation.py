@@ -7,9 +7,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from iada.config.model import ModelConfig
+from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch
 from iada.errors import ModelError
-from iada.models.observation import Changes, Observer, loss_positions
+from iada.models.build import build_model
+from iada.models.observation import Changes, Observer, StatePoint, loss_positions
 
 ModelFactory = Callable[[str], PreTrainedModel]
 
@@ -171,7 +174,7 @@ def test_other_ids_can_be_read_in_place_of_the_batch(
     changed["decoder_input_ids"][1, 1] = 31
     observed = Observer(model).forward(
         batch,
-        Changes(input_ids=changed["input_ids"], decoder_input_ids=changed["decoder_input_ids"]),
+        Changes(inputs={name: changed[name] for name in IDS}),  # type: ignore[literal-required]
     )
     expected = full_logits(model, changed)[batch["labels"] >= 0]
     torch.testing.assert_close(observed.logits, expected)
@@ -185,7 +188,8 @@ def test_a_source_of_another_length_can_be_read(
     longer = torch.tensor([[13, 4, 14, 15, 16, 2], [17, 18, 2, 0, 0, 0]])
     changed: Batch = {**batch, "input_ids": longer, "attention_mask": (longer != 0).long()}
     observed = Observer(model).forward(
-        batch, Changes(input_ids=longer, attention_mask=changed["attention_mask"])
+        batch,
+        Changes(inputs={"input_ids": longer, "attention_mask": changed["attention_mask"]}),
     )
     expected = full_logits(model, changed)[batch["labels"] >= 0]
     torch.testing.assert_close(observed.logits, expected)
@@ -200,18 +204,21 @@ def test_a_zeroed_token_is_one_whose_embedding_is_zero(
     with torch.no_grad():
         for stack in (model.get_encoder(), model.get_decoder()):
             stack.get_input_embeddings().weight[blank] = 0.0
-    zeroed = tuple(torch.zeros_like(batch[name], dtype=torch.bool) for name in IDS)
-    zeroed[0][0, 0] = zeroed[0][1, 0] = zeroed[1][0, 1] = zeroed[1][1, 2] = True
-    ids = [batch[name].masked_fill(z, blank) for name, z in zip(IDS, zeroed, strict=True)]
+    source, target = (torch.zeros_like(batch[name], dtype=torch.bool) for name in IDS)
+    source[0, 0] = source[1, 0] = target[0, 1] = target[1, 2] = True
+    ids = {
+        name: batch[name].masked_fill(zeroed, blank)
+        for name, zeroed in zip(IDS, (source, target), strict=True)
+    }
     observer = Observer(model)
-    found = observer.forward(batch, Changes(zeroed=zeroed))
-    expected = observer.forward(batch, Changes(input_ids=ids[0], decoder_input_ids=ids[1]))
+    found = observer.forward(batch, Changes(zeroed={"source": source, "target": target}))
+    expected = observer.forward(batch, Changes(inputs=ids))
     # Whatever else a token brings, its position above all, is there as for any other token.
     torch.testing.assert_close(found.hidden, expected.hidden)
     for state, other in zip(found.states, expected.states, strict=True):
         torch.testing.assert_close(state, other)
     assert not torch.allclose(found.hidden, observer.forward(batch).hidden)
-    one_side = observer.forward(batch, Changes(zeroed=(None, zeroed[1])))
+    one_side = observer.forward(batch, Changes(zeroed={"target": target}))
     torch.testing.assert_close(one_side.states[0], observer.forward(batch).states[0])
 
 
@@ -220,7 +227,10 @@ def test_positions_are_all_that_is_left_of_zeroed_tokens(
     build: ModelFactory, batch: Batch, architecture: str
 ) -> None:
     model = build(architecture)
-    everything = tuple(torch.ones_like(batch[name], dtype=torch.bool) for name in IDS)
+    everything = {
+        stream: torch.ones_like(batch[name], dtype=torch.bool)
+        for stream, name in zip(("source", "target"), IDS, strict=True)
+    }
     observer = Observer(model)
     states = observer.forward(batch, Changes(zeroed=everything)).states
     # Two places of a row differ, and the same place of two rows reads alike: no token, no row.
@@ -252,7 +262,7 @@ def test_nothing_is_kept_alive_after_a_failed_forward(build: ModelFactory, batch
     observer = Observer(model)
     too_long = torch.full((2, 65), 7)
     with pytest.raises(IndexError):
-        observer.forward(batch, Changes(decoder_input_ids=too_long))
+        observer.forward(batch, Changes(inputs={"decoder_input_ids": too_long}))
     torch.testing.assert_close(
         observer.forward(batch).logits, full_logits(model, batch)[batch["labels"] >= 0]
     )
@@ -263,11 +273,88 @@ def test_loss_positions_are_flat_and_in_row_major_order(batch: Batch) -> None:
     assert loss_positions(batch["labels"]).tolist() == [2, 3, 5, 6, 7]
 
 
-def test_a_model_that_is_no_encoder_decoder_is_refused() -> None:
-    with pytest.raises(ModelError, match="Linear is not an encoder-decoder"):
+def test_a_model_of_neither_kind_is_refused() -> None:
+    with pytest.raises(ModelError, match="Linear is neither an encoder-decoder nor a causal"):
         Observer(nn.Linear(2, 2))
 
 
 def test_an_encoder_decoder_without_output_projection_is_refused(build: ModelFactory) -> None:
     with pytest.raises(ModelError, match=r"MarianModel has no output projection"):
         Observer(build("marian").model)
+
+
+def test_the_feed_forward_output_is_read_before_dropout(batch: Batch, special: SpecialIds) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        dim=16, feed_forward=24, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.5
+    )
+    model = build_model(config, vocabulary_size=40, special=special).train()
+    expected: list[Tensor] = []
+    for stack in (model.get_encoder(), model.get_decoder()):
+        linear = stack.layers[-1].fc2
+        linear.register_forward_hook(
+            lambda layer, inputs, _: expected.append(
+                nn.functional.linear(inputs[0], layer.weight, layer.bias)
+            )
+        )
+    states = Observer(model, state_point="feed_forward").forward(batch).states
+    for state, output in zip(states, expected, strict=True):
+        assert torch.equal(state, output)
+        # Dropout would leave about half of them at 0.
+        assert state.ne(0).all()
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("state_point", ["pre_norm", "feed_forward"])
+def test_a_stack_can_name_its_topmost_normalisation(
+    build: ModelFactory, batch: Batch, state_point: StatePoint, by_name: bool
+) -> None:
+    model = build("marian")
+    expected = Observer(model, state_point=state_point).forward(batch).states
+    encoder = model.get_encoder()
+    # A context module at the end of the stack, which changes nothing but runs last.
+    encoder.add_module("later", nn.Sequential(nn.LayerNorm(16), nn.Linear(16, 16)).double())
+    encoder.register_forward_hook(lambda stack, _, output: (stack.later(output[0]), None)[1])
+    found = Observer(model, state_point=state_point).forward(batch).states
+    assert not torch.allclose(found[0], expected[0])
+    if by_name:
+        encoder.topmost = "layers.1.final_layer_norm"
+    else:
+        norm = encoder.layers[1].final_layer_norm
+        type(encoder).topmost = property(lambda stack: norm if stack is encoder else None)
+    try:
+        found = Observer(model, state_point=state_point).forward(batch).states
+    finally:
+        if not by_name:
+            del type(encoder).topmost
+    for state, other in zip(found, expected, strict=True):
+        assert torch.equal(state, other)
+
+
+def test_the_model_gets_the_window_inputs_that_it_names(build: ModelFactory, batch: Batch) -> None:
+    model = build("marian")
+    seen: list[dict[str, object]] = []
+
+    def record(module: nn.Module, arguments: object, inputs: dict[str, object]) -> object:
+        seen.append(dict(inputs))
+        inputs.pop("first_sentence", None)
+        return arguments, inputs
+
+    model.register_forward_pre_hook(record, with_kwargs=True)
+    numbers = torch.tensor([3, 0])
+    extended: Batch = {**batch, "first_sentence": numbers}  # type: ignore[typeddict-unknown-key]
+    Observer(model).forward(extended)
+    model.window_inputs = ("first_sentence",)
+    Observer(model).forward(batch)
+    Observer(model).forward(extended)
+    given = [inputs.get("first_sentence") for inputs in seen]
+    # Neither is it given unasked, nor is it made up where the batch has none.
+    assert given == [None, None, numbers]
+
+
+def test_an_encoder_decoder_has_two_streams_with_a_group_each(build: ModelFactory) -> None:
+    source, target = Observer(build("marian")).streams
+    assert (source.name, source.ids, source.vocabulary_size) == ("source", "input_ids", 40)
+    assert (target.name, target.ids) == ("target", "decoder_input_ids")
+    groups = [[(group.name, group.roles) for group in s.groups] for s in (source, target)]
+    assert groups == [[("source", "source_roles")], [("target", "target_roles")]]

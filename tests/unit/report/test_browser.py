@@ -10,7 +10,7 @@ import pytest
 
 from iada.analysis.importance_map import TokenView, WindowView
 from iada.data.windows.batch import Role
-from iada.report.experiment_sections import EXPERIMENTS
+from iada.experiments.definitions import experiment_names
 from iada.report.overview import find_material, report_sections
 from iada.report.page import FigureBlock, Section, TableBlock, write_page
 from iada.report.run_sections import (
@@ -132,7 +132,7 @@ def test_everything_is_there_and_nothing_is_asked_for(
     tables = sum(isinstance(block, TableBlock) and block.sortable for block in blocks)
     assert page.locator("figure svg[role=img]").count() == figures
     assert page.locator("table.sortable").count() == tables
-    for identifier in (*EXPERIMENTS, "importance", "training", "examples"):
+    for identifier in (*experiment_names(), "importance", "training", "examples"):
         # The sweep stands in the section of the controls.
         if identifier != "alpha_sweep":
             assert page.locator(f"h2#{identifier}").is_visible()

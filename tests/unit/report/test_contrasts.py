@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from iada.report.tables import METRICS
-from iada.report.verdict import _QUANTILES, Contrast, difference, signed
+from iada.evaluation.metrics import METRICS
+from iada.report.verdict import _QUANTILES, Difference, difference, signed
 
 BLEU, NLL, PRONOUNS = METRICS["s_bleu"], METRICS["dev_nll"], METRICS["pronouns"]
 
 
-def found(values: tuple[float, ...], others: tuple[float, ...], key: str = "s_bleu") -> Contrast:
+def found(values: tuple[float, ...], others: tuple[float, ...], key: str = "s_bleu") -> Difference:
     contrast = difference(values, others, METRICS[key])
     assert contrast is not None
     return contrast

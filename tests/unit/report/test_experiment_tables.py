@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 
+from iada.evaluation.metrics import METRICS
 from iada.experiments.results import Axis, Results, Row
-from iada.report.experiment_tables import (
+from iada.report.result_tables import (
     distance_gain_table,
     gains_by_share,
     noise_table,
     share_table,
     tag_table,
 )
-from iada.report.tables import METRICS, Table
+from iada.report.tables import Table
 
 NewRow = Callable[..., Row]
 NewResults = Callable[..., Results]

@@ -12,8 +12,8 @@ from iada.config.base import to_mapping, write_yaml
 from iada.config.method import augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
+from iada.experiments.definitions import experiment_names
 from iada.experiments.results import Results, write_results
-from iada.report.experiment_sections import EXPERIMENTS
 from iada.report.overview import find_material
 
 NewResults = Callable[..., Results]
@@ -39,7 +39,7 @@ def test_everything_below_a_folder_is_found(experiment_folder: Path) -> None:
     make_run_folder(experiment_folder / "mini" / "runs" / "Doc2Doc" / "seed-1")
     make_run_folder(experiment_folder / "other" / "deep" / "run")
     material = find_material([experiment_folder])
-    assert [item.results.experiment for item in material.experiments] == list(EXPERIMENTS)
+    assert [item.results.experiment for item in material.experiments] == list(experiment_names())
     # The first run is one of an experiment.
     assert [run.folder.name for run in material.runs] == ["run"]
     assert material.left_out == ()

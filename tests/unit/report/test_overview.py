@@ -10,9 +10,9 @@ import pytest
 
 from iada.analysis.importance_map import WindowView
 from iada.cli.main import main
+from iada.experiments.definitions import experiment_names
 from iada.experiments.results import Results, Row, write_results
 from iada.report.charts import png_file, svg_file
-from iada.report.experiment_sections import EXPERIMENTS
 from iada.report.overview import Material, find_material, report_sections, report_summary
 from iada.report.page import (
     FigureBlock,
@@ -47,7 +47,7 @@ def test_every_experiment_has_its_tables_and_figures(sections: list[Section]) ->
     blocks = [block for section in sections for block in section.blocks]
     tables = {block.name for block in blocks if isinstance(block, TableBlock)}
     drawn = {block.drawing.name for block in blocks if isinstance(block, FigureBlock)}
-    for name in EXPERIMENTS:
+    for name in experiment_names():
         assert any(table.startswith(f"{name}-mini") for table in tables)
     assert drawn == {f"{name}-mini-figure" for name in FIGURES}
     assert sections[0].identifier == "answers"
@@ -65,7 +65,7 @@ def test_what_was_not_run_is_named_in_one_line(experiment_folder: Path) -> None:
     sections = report_sections(find_material(folders))
     lines = paragraphs(sections, "answers")
     assert lines[0].startswith("Whether importance beats the uniform control is not known")
-    absent = [name for name in EXPERIMENTS if name not in ("main", "losses")]
+    absent = [name for name in experiment_names() if name not in ("main", "losses")]
     assert lines[1] == f"Not run on mini: {', '.join(absent)}."
     titles = [section.title for section in sections]
     assert titles == ["In short", "Main results", "Terms of the loss", "How the rows were made"]
@@ -122,7 +122,9 @@ def test_a_breakdown_without_a_contrastive_set_is_one_line(
     rows = tuple(replace(row, breakdown={}) for row in results.rows)
     write_results(experiment_folder / "mini" / name / "results.json", replace(results, rows=rows))
     sections = report_sections(find_material([experiment_folder / "mini" / name]))
-    assert paragraphs(sections, name) == ["Not measured on mini: its runs met no contrastive set."]
+    assert paragraphs(sections, name) == [
+        "Not measured on mini: its runs were not scored on a contrastive set."
+    ]
 
 
 def test_results_without_a_baseline_are_shown(
@@ -135,7 +137,7 @@ def test_results_without_a_baseline_are_shown(
         write_results(path, replace(results, rows=rows, baseline=None))
     sections = report_sections(find_material([experiment_folder]))
     write_page(tmp_path / "r.html", sections, title="T", summary="S")
-    assert {section.identifier for section in sections} >= set(EXPERIMENTS) - {"alpha_sweep"}
+    assert {section.identifier for section in sections} >= set(experiment_names()) - {"alpha_sweep"}
 
 
 def test_names_are_text_everywhere(

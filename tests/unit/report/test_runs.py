@@ -13,7 +13,8 @@ from iada.config.data import WindowConfig
 from iada.config.method import METHOD_NAMES, AugmentConfig, augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
-from iada.report.runs import METHOD_LABELS, RunSummary, group_runs, load_run, spread, system_name
+from iada.evaluation.metrics import mean_over_seeds
+from iada.report.runs import METHOD_LABELS, RunSummary, group_runs, load_run, system_name
 
 NewRun = Callable[..., RunSummary]
 
@@ -31,9 +32,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_run_is_read_from_its_folder(folder: Path) -> None:
     run = load_run(folder)
     assert (run.name, run.method, run.seed, run.folder) == ("Doc2Doc", "doc2doc", 7, folder)
-    assert run.best_dev_nll == 4.0
-    assert run.bleu("s_bleu") == 7.5
-    assert run.bleu("d_bleu") is None
+    assert run.value("dev_nll") == 4.0
+    assert run.value("s_bleu") == 7.5
+    assert run.value("d_bleu") is None
     assert run.accuracy("context") is None
 
 
@@ -123,10 +124,10 @@ def test_the_clock_of_a_resumed_run_begins_again(new_run: NewRun) -> None:
 
 
 def test_spread_is_the_sample_standard_deviation_of_what_was_measured() -> None:
-    found = spread([2.0, None, 4.0, 6.0])
+    found = mean_over_seeds([2.0, None, 4.0, 6.0])
     assert found is not None
     assert (found.mean, found.deviation, found.count) == (4.0, 2.0, 3)
-    single = spread([2.0])
+    single = mean_over_seeds([2.0])
     assert single is not None
     assert single.deviation is None
-    assert spread([None]) is None
+    assert mean_over_seeds([None]) is None

@@ -51,9 +51,15 @@ def test_results_as_markdown(runs: list[RunSummary]) -> None:
 
 
 def test_what_was_not_measured_shows_a_dash(new_run: NewRun) -> None:
-    table = results_table([new_run(scores={})])
+    table = results_table([new_run(scores={}), new_run("Scored")])
     assert texts(table)[0] == ["Doc2Doc", "1", "–", "–", "–", "–", "3.000", "1.5 min"]
     assert table.rows[0][2].value is None
+
+
+def test_what_no_run_has_takes_no_column(new_run: NewRun) -> None:
+    table = results_table([new_run(scores={})])
+    names = [column.name for column in table.columns]
+    assert names == ["System", "Seeds", "dev NLL (best)", "Training time"]
     assert table.notes[0] == "BLEU was not measured."
 
 

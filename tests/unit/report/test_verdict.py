@@ -6,7 +6,7 @@ import pytest
 
 from iada.experiments.results import Results, Row
 from iada.report.tables import to_markdown
-from iada.report.verdict import answers, comparison_table, sweep_answer
+from iada.report.verdict import comparison_table, importance_answers, sweep_answer
 
 NewControls = Callable[..., Results]
 NewRow = Callable[..., Row]
@@ -25,13 +25,13 @@ GNORM = {"method": "iada_replace_gnorm"}
 def test_the_answer_follows_the_numbers(
     new_controls: NewControls, gain: tuple[float, ...], beginning: str
 ) -> None:
-    (answer,) = answers(new_controls(gain))
+    (answer,) = importance_answers(new_controls(gain))
     assert answer.headline.startswith(beginning)
     assert "IADA (Repl, GNorm) against Uniform (Repl, all losses) on mini" in answer.headline
 
 
 def test_the_numbers_are_told(new_controls: NewControls) -> None:
-    (answer,) = answers(new_controls((0.9, 1.0, 1.1)))
+    (answer,) = importance_answers(new_controls((0.9, 1.0, 1.1)))
     # 4.303 · 0.1 / √3 = 0.25
     assert "3 seeds" in answer.numbers
     assert "s-BLEU +1.00 ± 0.10 (+0.75 to +1.25)" in answer.numbers
@@ -49,10 +49,10 @@ def test_metrics_may_disagree(new_row: NewRow, new_results: NewResults) -> None:
     better = new_row("IADA", GNORM, (21.0, 22.1, 23.2))
     mixed = new_results("controls", uniform, with_nll(better, 3, 3.1, 3.2))
     expected = "Mixed: importance beats the uniform control in s-BLEU, and loses in dev NLL (best)."
-    assert answers(mixed)[0].headline.startswith(expected)
+    assert importance_answers(mixed)[0].headline.startswith(expected)
     part = new_results("controls", uniform, with_nll(better, 1, 3, 2))
     expected = "In part: importance beats the uniform control in s-BLEU; not clearly in dev NLL"
-    assert answers(part)[0].headline.startswith(expected)
+    assert importance_answers(part)[0].headline.startswith(expected)
 
 
 def test_one_seed_cannot_tell(new_row: NewRow, new_results: NewResults) -> None:
@@ -61,7 +61,7 @@ def test_one_seed_cannot_tell(new_row: NewRow, new_results: NewResults) -> None:
         new_row("Uniform", {"method": "uniform_replace_all_losses"}, (20.0,)),
         new_row("IADA", GNORM, (29.0,)),
     )
-    (answer,) = answers(results)
+    (answer,) = importance_answers(results)
     assert answer.headline.startswith("One seed cannot tell")
     assert "1 seed: s-BLEU +9.00;" in answer.numbers
 
@@ -72,7 +72,7 @@ def test_another_alpha_is_not_the_system(new_row: NewRow, new_results: NewResult
         new_row("Uniform", {"method": "uniform_replace_all_losses"}),
         new_row("IADA, α = 3", GNORM | {"augment.alpha": 3.0}),
     )
-    assert answers(results) == []
+    assert importance_answers(results) == []
     assert comparison_table(results) is None
 
 

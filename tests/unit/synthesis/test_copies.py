@@ -218,9 +218,12 @@ def test_a_sentence_that_would_vanish_stays(
     assert "2 sides of sentences stay as they are" in caplog.text
 
 
-def test_context_needs_a_model_that_knows_any(translator: DocumentTranslator) -> None:
+def test_settings_that_no_copy_can_have_are_refused(translator: DocumentTranslator) -> None:
     settings = settings_of(translator)
-    with pytest.raises(ConfigError, match="knows no context"):
+    with pytest.raises(ConfigError, match="has no context"):
         replace(settings, role="context", windows=replace(settings.windows, context=0))
+    zeroed = replace(settings.augment, replacement="drop", drop="zero")
+    with pytest.raises(ConfigError, match="zero vector in place of an embedding, which text can"):
+        replace(settings, augment=zeroed)
     with pytest.raises(ConfigError, match="`copies` must be at least 1"):
         replace(settings, copies=0)

@@ -20,7 +20,7 @@ from iada.data.formats.readers import read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
-from iada.decoding.wavefront import Task, Translated
+from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.corpus import load_corpus
 from iada.runs.folder import RunFolder
@@ -42,14 +42,16 @@ class Shouting:
         self.special = special
         self.decode = DecodeConfig()
 
-    def check(self, tasks: Iterable[Task]) -> int:
-        return sum(len(task.document) for task in tasks)
+    def check(self, inputs: Iterable[TranslationInput]) -> int:
+        return sum(len(given.document) for given in inputs)
 
-    def stream(self, tasks: Iterable[Task], engine: object, total: int) -> Iterator[Translated]:
+    def stream(
+        self, inputs: Iterable[TranslationInput], engine: object, total: int
+    ) -> Iterator[DocumentTranslation]:
         type(self).calls += 1
-        for task in tasks:
-            said = tuple(self.special.get(s, s.upper()) for s in task.document.sentences)
-            yield Translated(Document(task.document.name, said), ())
+        for given in inputs:
+            said = tuple(self.special.get(s, s.upper()) for s in given.document.sentences)
+            yield DocumentTranslation(Document(given.document.name, said), ())
 
 
 def reversed_run(run: Path, folder: Path) -> Path:

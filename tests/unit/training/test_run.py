@@ -11,9 +11,9 @@ from iada.config.method import Method, augmentation
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig, mini_run
 from iada.data.tokens.subwords import Subwords
-from iada.method.perturbation import Drop, Zero
+from iada.method.perturbation import Drop, Vocabulary, Zero, make_replacement
 from iada.training.callbacks import MetricsFile
-from iada.training.train import describe_plan, replacement, train
+from iada.training.train import describe_plan, train
 from iada.training.trainer import inverse_square_root
 
 TINY = ModelConfig(
@@ -78,8 +78,8 @@ def test_the_plan_tells_sizes_and_touches_nothing(mini_corpus: Path, tmp_path: P
 def test_what_a_dropped_token_leaves_is_configured(
     method: Method, changes: dict[str, Any], expected: object, subwords: Subwords
 ) -> None:
-    config = RunConfig(augment=replace(augmentation(method), **changes))
-    assert replacement(config, subwords) == expected
+    config = replace(augmentation(method), **changes)
+    assert make_replacement(config, Vocabulary.of_tokenizer(subwords)) == expected
 
 
 def test_a_run_says_how_many_windows_kept_plain_sentences(

@@ -4,16 +4,17 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import TrainingArguments
+from transformers import PreTrainedTokenizerFast, TrainingArguments
 
 from iada.config.data import WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.prepared.store import Side, TokenStore
-from iada.data.tokens.subwords import SpecialIds
+from iada.data.tokens.subwords import SpecialIds, Subwords
 from iada.data.windows.batch import Collator
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import ModelError, RunError
+from iada.method.perturbation import Replace
 from iada.training.trainer import IadaTrainer
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
@@ -56,6 +57,7 @@ def _trainer(model: Any, windows: Windows, folder: Path, **settings: Any) -> Iad
         model,
         _arguments(folder, **settings),
         augment=AugmentConfig(),
+        replacement=Replace(40, SPECIAL.all),
         train_dataset=windows,
         train_sampler=sampler,
         eval_dataset=windows,
@@ -81,6 +83,26 @@ def test_any_encoder_decoder_trains_unchanged(
     # Biases of attention keys have no gradient: softmax does not see a constant.
     changed = [not after[name].equal(value) for name, value in before.items()]
     assert sum(changed) > 0.8 * len(changed)
+
+
+def test_the_tokenizer_says_what_may_replace_a_token(
+    tiny_model: Build, windows: Windows, subwords: Subwords, tmp_path: Path
+) -> None:
+    subwords.save(tmp_path)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    settings: dict[str, Any] = {
+        "augment": AugmentConfig(),
+        "train_dataset": windows,
+        "data_collator": Collator(SPECIAL.pad),
+    }
+    with pytest.raises(ModelError, match="`processing_class` of `IadaTrainer`"):
+        IadaTrainer(tiny_model("t5"), _arguments(tmp_path), **settings)
+    model = tiny_model("t5")
+    model.resize_token_embeddings(len(subwords))
+    trainer = IadaTrainer(model, _arguments(tmp_path), processing_class=tokenizer, **settings)
+    for replacement in trainer.augmented_objective.replacements.values():
+        assert isinstance(replacement, Replace)
+        assert not {*replacement.candidates.tolist()} & {*subwords.reserved_ids}
 
 
 def test_training_lowers_the_validation_nll(
@@ -118,6 +140,7 @@ def test_the_trainers_own_sampler_serves_a_plain_list_of_windows(
         tiny_model(),
         _arguments(tmp_path, per_device_train_batch_size=4, per_device_eval_batch_size=4),
         augment=AugmentConfig(measure="tnorm"),
+        replacement=Replace(40, SPECIAL.all),
         train_dataset=items,
         eval_dataset=items,
         data_collator=Collator(SPECIAL.pad),
@@ -134,7 +157,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     with torch.no_grad():
         model.get_input_embeddings().weight[7] = float("nan")
     trainer = _trainer(model, windows, tmp_path, logging_nan_inf_filter=False)
-    with pytest.raises(RunError, match=r"The loss is nan after update 1\. Lower"):
+    with pytest.raises(
+        RunError, match=r"The loss is nan after update 1\. Begin a new run with a lower"
+    ):
         trainer.train()
 
 

@@ -1,178 +1,48 @@
-"""Sentence patterns of the mini corpus, in English and German.
-
-Words stand as they are; `word/TAG` overrides the word's usual tag. Slots in braces:
-`{past}` and the like take a filler; `{du|Sie}` is decided by the form of address; `{a.adj}`,
-`{the}` (German `{ein.acc.adj}`, `{der.nom}`) name the object in focus; `{it}` (German `{er}`,
-`{ihn}`) refers to it. Patterns with the object fit every object, so they say nothing of gender.
-
-Whole documents of the mini corpus.
+"""Whole documents of the mini corpus, and which sentences each split may use.
 
 A document greets someone, names its topic, and then tells of one object after another: a
 sentence names the object, remarks follow, and a later sentence refers to it as "it". Three
 neighbouring documents share topic and distances and differ in the genders, so that every three
-documents hold each gender equally often. Documents depend on seed, split and position only.
+documents have each gender equally often. Documents depend on nothing but version, seed, split and
+position.
+
+In version 1 all splits draw from the same sentences. In version 2 a hash assigns every English
+sentence to one split, so no two splits share a sentence pair, and a sentence is used outside
+training only if each of its word forms occurs in the first `COVERING_DOCUMENTS` training documents.
+The assignment does not look at the German side: gender and form of address, which only the
+context decides, stay balanced in every split.
 """
 
+import hashlib
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
-from iada.data.mini import composition as templates
+from iada.data.mini.first_edition import FIRST_EDITION
 from iada.data.mini.grammar import Scene, mentions_person, realise
 from iada.data.mini.lexicon import (
     GENDERS,
-    PEOPLE,
-    TOPICS,
+    Edition,
     Gender,
     Kind,
     Noun,
+    PatternKind,
     Phrases,
     TaggedDocument,
     TaggedSentence,
     Topic,
 )
+from iada.data.mini.second_edition import SECOND_EDITION
+from iada.errors import ConfigError
 
-GREETINGS: tuple[Phrases, ...] = (("{greeting} , {name} !", "{greeting} , {name} !"),)
+EDITIONS: dict[int, Edition] = {1: FIRST_EDITION, 2: SECOND_EDITION}
+"""Words and patterns by version of the corpus. The text of a version never changes."""
 
-TOPIC_SENTENCES: tuple[Phrases, ...] = (
-    ("I am writing to/ADP you {origin} .", "ich schreibe {dir|Ihnen} {origin} ."),
-    ("I am {place} today .", "heute bin ich {place} ."),
-    ("we are all {place} today .", "heute sind wir alle {place} ."),
-    ("I was {place} {day} .", "ich war {day} {place} ."),
-)
+COVERING_DOCUMENTS = 72
+"""Beginning of the training split in which all word forms of the other splits occur."""
 
-INTRODUCTIONS: tuple[Phrases, ...] = (
-    ("I bought {a.adj} {past} .", "ich habe {past} {ein.acc.adj} gekauft ."),
-    ("we now have/VERB {a.adj} .", "wir haben/VERB jetzt {ein.acc.adj} ."),
-    ("{person} brought me {a.adj} .", "{person} hat mir {ein.acc.adj} mitgebracht ."),
-    ("I found {a.adj} {shop} .", "ich habe {shop} {ein.acc.adj} gefunden ."),
-    ("{the.adj} arrived {day} .", "{der.nom.adj} ist {day} angekommen ."),
-    ("{our.adj} is finally here .", "{unser.nom.adj} ist endlich da ."),
-    ("I am very happy with {the.adj} .", "ich bin mit {der.dat.adj} sehr zufrieden ."),
-)
-
-LATER_MENTIONS: tuple[Phrases, ...] = (
-    ("{the} is {storage} now .", "{der.nom} ist jetzt {storage} ."),
-    ("{person} asked about {the} .", "{person} hat nach {der.dat} gefragt ."),
-    ("I showed {the} to/ADP {to_person} .", "ich habe {to_person} {der.acc} gezeigt ."),
-    ("everybody is talking about {the} .", "alle reden über {der.acc} ."),
-)
-
-SUBJECT_PRONOUNS: tuple[Phrases, ...] = (
-    ("{it} is very {quality} .", "{er} ist sehr {quality} ."),
-    ("luckily {it} was not too expensive .", "zum Glück war {er} nicht zu teuer ."),
-    ("maybe {it} is a little too {flaw} .", "vielleicht ist {er} etwas zu {flaw} ."),
-    ("{it} comes from {country} .", "{er} kommt aus {country} ."),
-    ("{it} cost only {number} euros .", "{er} hat nur {number} Euro gekostet ."),
-    ("would {it} be too {flaw} for you ?", "wäre {er} {dir|Ihnen} zu {flaw} ?"),
-    ("unfortunately {it} was a little dirty .", "leider war {er} etwas schmutzig ."),
-    ("I hope that {it} will last/VERB long .", "ich hoffe , dass {er} lange hält ."),
-    (
-        "{person} thinks that {it} is too {flaw} .",
-        "{person} findet , dass {er} zu {flaw} ist .",
-    ),
-)
-
-OBJECT_PRONOUNS: tuple[Phrases, ...] = (
-    ("I like {it} very much .", "ich mag {ihn} sehr ."),
-    ("I use {it} every day .", "ich benutze {ihn} jeden Tag ."),
-    ("do you want to see {it} ?", "{willst du|wollen Sie} {ihn} sehen ?"),
-    (
-        "I can show {it} to/ADP you {future} .",
-        "ich kann {ihn} {dir|Ihnen} {future} zeigen .",
-    ),
-    ("have you already seen {it} ?", "{hast du|haben Sie} {ihn} schon gesehen ?"),
-    ("{person} also wants to have/VERB {it} .", "{person} will {ihn} auch haben/VERB ."),
-    ("I would never sell {it} .", "ich würde {ihn} nie verkaufen ."),
-    ("{person} found {it} very {quality} .", "{person} fand {ihn} sehr {quality} ."),
-)
-
-SAME_SENTENCE_SUBJECT_PRONOUNS: tuple[Phrases, ...] = (
-    (
-        "I bought {a.adj} because {it} was very {quality} .",
-        "ich habe {ein.acc.adj} gekauft , weil {er} sehr {quality} war .",
-    ),
-    (
-        "we sold {our.adj} because {it} was too {flaw} .",
-        "wir haben {unser.acc.adj} verkauft , weil {er} zu {flaw} war .",
-    ),
-    (
-        "I found {a.adj} , but {it} was broken .",
-        "ich habe {ein.acc.adj} gefunden , aber {er} war kaputt .",
-    ),
-    (
-        "I like {the.adj} although {it} is too {flaw} .",
-        "ich mag {der.acc.adj} , obwohl {er} zu {flaw} ist .",
-    ),
-)
-
-SAME_SENTENCE_OBJECT_PRONOUNS: tuple[Phrases, ...] = (
-    (
-        "I saw/VERB {a.adj} and bought {it} at once .",
-        "ich habe {ein.acc.adj} gesehen und {ihn} sofort gekauft .",
-    ),
-    (
-        "{person} had {a.adj} and gave {it} to/ADP me .",
-        "{person} hatte {ein.acc.adj} und hat {ihn} mir gegeben .",
-    ),
-)
-
-ADDRESS_SENTENCES: tuple[Phrases, ...] = (
-    ("do you have/VERB time {future} ?", "{hast/VERB du|haben/VERB Sie} {future} Zeit ?"),
-    ("I will call you {future} .", "ich rufe {dich|Sie} {future} an ."),
-    ("can I help you {future} ?", "kann ich {dir|Ihnen} {future} helfen ?"),
-    ("did you read my messages ?", "{hast du|haben Sie} meine Nachrichten gelesen ?"),
-    ("your parents were here {past} .", "{deine|Ihre} Eltern waren {past} hier ."),
-    ("your brother called {past} .", "{dein|Ihr} Bruder hat {past} angerufen ."),
-    ("what are you doing {future} ?", "was {machst du|machen Sie} {future} ?"),
-    ("do you still live in Berlin ?", "{wohnst du|wohnen Sie} noch in Berlin ?"),
-    ("you work/VERB too much .", "{du arbeitest|Sie arbeiten} zu viel ."),
-    ("you can visit/VERB us {future} .", "{du kannst|Sie können} uns {future} besuchen ."),
-    ("I often think of you .", "ich denke oft an {dich|Sie} ."),
-    ("where were you {past} ?", "wo {warst du|waren Sie} {past} ?"),
-    ("your children are very nice .", "{deine|Ihre} Kinder sind sehr nett ."),
-    (
-        "I hope that you have/VERB time {future} .",
-        "ich hoffe , dass {du|Sie} {future} Zeit {hast/VERB|haben/VERB} .",
-    ),
-)
-
-HOMONYM_SENTENCES: tuple[Phrases, ...] = (
-    ("we need more {homonym} .", "wir brauchen mehr {homonym} ."),
-    ("I have already counted the {homonym} .", "ich habe die {homonym} schon gezählt ."),
-    ("where are the {homonym} ?", "wo sind die {homonym} ?"),
-    ("nobody thought of the {homonym} .", "niemand hat an die {homonym} gedacht ."),
-    ("the {homonym} are very important .", "die {homonym} sind sehr wichtig ."),
-    ("{person} showed us the {homonym} .", "{person} hat uns die {homonym} gezeigt ."),
-    ("we talked about the {homonym} {day} .", "wir haben {day} über die {homonym} gesprochen ."),
-)
-
-REMARKS: tuple[Phrases, ...] = (
-    ("{person} called {past} .", "{person} hat {past} angerufen ."),
-    (
-        "{person} came late because {he} had to work/VERB .",
-        "{person} ist spät gekommen , weil {he} arbeiten musste .",
-    ),
-    ("{person} was tired , but {he} laughed .", "{person} war müde , aber {he} hat gelacht ."),
-    ("{person} has no time {future} .", "{person} hat/VERB {future} keine Zeit ."),
-    ("we had many guests {day} .", "wir hatten {day} viele Gäste ."),
-    ("the children played outside {past} .", "die Kinder haben {past} draußen gespielt ."),
-    ("the neighbours were here {past} .", "die Nachbarn waren {past} hier ."),
-    ("I have to get up early {future} .", "ich muss {future} früh aufstehen ."),
-)
-
-CLOSINGS: tuple[Phrases, ...] = (
-    ("please write to/ADP me soon .", "{schreib|schreiben Sie} mir bitte bald ."),
-    ("please call me {future} .", "{ruf|rufen Sie} mich bitte {future} an ."),
-    ("I look forward to/ADP your visit .", "ich freue mich auf {deinen|Ihren} Besuch ."),
-    (
-        "please give my regards to/ADP your parents .",
-        "{grüß bitte deine|grüßen Sie bitte Ihre} Eltern von mir .",
-    ),
-)
-
-
-GRAMMAR_VERSION = 1
-"""Rises whenever the same seed yields other text."""
+SPLIT_SHARES = {"train": 64, "dev": 12, "test": 12, "contrastive": 12}
+"""Percentage of all English sentences that each split may use in version 2."""
 
 DISTANCE_WEIGHTS = (12, 36, 24, 18, 5, 5)
 """How often, in percent, an object was named 0, 1, ... 5 sentences before the pronoun."""
@@ -182,6 +52,9 @@ _SUBJECT_SHARE = 0.6
 _LATER_MENTION_SHARE = 0.3
 _PAUSE_SHARE = 0.25
 _REMARK_WEIGHTS: dict[Kind, int] = {"address": 40, "homonym": 28, "scene": 16, "remark": 16}
+_MAX_DRAWS = 1000
+"""Draws of one sentence. About one in ten is accepted, so this many fail only if a split has no
+sentence of the kind at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,31 +71,99 @@ class Episode:
     """Whether a remark follows."""
 
 
-def generate_documents(count: int, *, seed: int, split: str) -> list[TaggedDocument]:
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What the documents of one split may be made of."""
+
+    edition: Edition
+    seed: int
+    split: str
+    known_forms: frozenset[str] | None = None
+    """Word forms of both languages that may be used; None allows all."""
+
+    def patterns(self, kind: PatternKind) -> tuple[Phrases, ...]:
+        """List the sentence patterns of a kind."""
+        patterns = self.edition.patterns[kind]
+        if self.edition.held_out is None or self.split == "train":
+            return patterns
+        return patterns + self.edition.held_out.get(kind, ())
+
+    def allows(self, sentence: TaggedSentence) -> bool:
+        """Tell whether a sentence belongs to the split and has known word forms only."""
+        if self.edition.held_out is None:
+            return True
+        if assign_split(sentence.source_text, seed=self.seed) != self.split:
+            return False
+        forms = {token.word for token in sentence.source + sentence.target}
+        return self.known_forms is None or forms <= self.known_forms
+
+    def nouns(self, topic: Topic, gender: Gender) -> list[Noun]:
+        """List the objects of a topic."""
+        known = self.known_forms
+        return [
+            noun
+            for noun in topic.nouns[gender]
+            if known is None or {noun.source, noun.target} <= known
+        ]
+
+
+def generate_documents(
+    count: int, *, seed: int, split: str, version: int = 1
+) -> list[TaggedDocument]:
     """Generate the first `count` documents of a split.
 
     Args:
         count: number of documents; a longer list begins with the shorter one.
         seed: another seed gives another corpus.
-        split: name of an independent random stream, such as `train`.
+        split: name of an independent random stream, such as `train`; one of `SPLIT_SHARES` in
+            version 2.
+        version: version of the corpus.
     """
-    return [_generate_document(index, seed, split) for index in range(count)]
+    stock = open_stock(version, seed, split)
+    return [_generate_document(index, stock) for index in range(count)]
 
 
-def random_stream(seed: int, *path: str | int) -> Random:
+def open_stock(version: int, seed: int, split: str) -> Stock:
+    """Return what the documents of a split may be made of."""
+    edition = EDITIONS[version]
+    if edition.held_out is None:
+        return Stock(edition, seed, split)
+    if split not in SPLIT_SHARES:
+        raise ValueError(f"The splits are {', '.join(SPLIT_SHARES)}; there is no `{split}`.")
+    known = None if split == "train" else _trained_forms(version, seed)
+    return Stock(edition, seed, split, known)
+
+
+def assign_split(source_text: str, *, seed: int) -> str:
+    """Return the only split of version 2 that may use an English sentence.
+
+    The same on every machine.
+    """
+    digest = hashlib.sha256(f"iada-mini/{seed}/{source_text}".encode()).digest()
+    percentile = int.from_bytes(digest[:8], "big") % 100
+    for split, share in SPLIT_SHARES.items():
+        if percentile < share:
+            return split
+        percentile -= share
+    raise AssertionError("the shares add up to 100")
+
+
+def random_stream(version: int, seed: int, *path: str | int) -> Random:
     """Open the random stream at a path; equal on every machine."""
-    return Random("/".join(["iada-mini", str(GRAMMAR_VERSION), str(seed), *map(str, path)]))
+    return Random("/".join(["iada-mini", str(version), str(seed), *map(str, path)]))
 
 
-def compose(name: str, topic: Topic, episodes: list[Episode], random: Random) -> TaggedDocument:
+def compose(
+    name: str, topic: Topic, episodes: list[Episode], random: Random, stock: Stock
+) -> TaggedDocument:
     """Write the document that tells the given episodes."""
-    scene = Scene(topic, formal=random.random() < 0.5)
-    writer = _Writer(scene, random)
-    writer.write("greeting", templates.GREETINGS)
-    writer.write("topic", templates.TOPIC_SENTENCES)
+    scene = Scene(stock.edition, topic, formal=random.random() < 0.5)
+    writer = _Writer(scene, random, stock)
+    writer.write("greeting", stock.patterns("greeting"))
+    writer.write("topic", stock.patterns("topic"))
     for episode in episodes:
         writer.tell(episode)
-    writer.write("closing", templates.CLOSINGS)
+    writer.write("closing", stock.patterns("closing"))
     return TaggedDocument(name, topic.name, scene.formal, tuple(writer.sentences))
 
 
@@ -231,16 +172,29 @@ def rotate_genders(random: Random, rotation: int) -> Gender:
     return GENDERS[(random.randrange(len(GENDERS)) + rotation) % len(GENDERS)]
 
 
-def _generate_document(index: int, seed: int, split: str) -> TaggedDocument:
+@cache
+def _trained_forms(version: int, seed: int) -> frozenset[str]:
+    documents = generate_documents(COVERING_DOCUMENTS, seed=seed, split="train", version=version)
+    return frozenset(
+        token.word
+        for document in documents
+        for sentence in document.sentences
+        for token in sentence.source + sentence.target
+    )
+
+
+def _generate_document(index: int, stock: Stock) -> TaggedDocument:
+    version, seed, split = stock.edition.version, stock.seed, stock.split
     block, rotation = divmod(index, len(GENDERS))
-    plan = random_stream(seed, split, "plan", block)
+    plan = random_stream(version, seed, split, "plan", block)
     # Topics take turns, so that each meaning of a homonym is equally frequent.
-    topic = TOPICS[block % len(TOPICS)]
+    topic = stock.edition.topics[block % len(stock.edition.topics)]
     return compose(
         f"{split}-{index:04d}",
         topic,
         _draw_episodes(plan, rotation),
-        random_stream(seed, split, "text", index),
+        random_stream(version, seed, split, "text", index),
+        stock,
     )
 
 
@@ -266,17 +220,20 @@ def _may_continue(episodes: list[Episode], distance: int) -> bool:
 
 
 class _Writer:
-    """Writes sentences one after the other and repeats no pattern within a document."""
+    """Writes sentences one after the other and avoids repeating a pattern within a document."""
 
-    def __init__(self, scene: Scene, random: Random) -> None:
+    def __init__(self, scene: Scene, random: Random, stock: Stock) -> None:
         self.scene = scene
         self.random = random
+        self.stock = stock
         self.sentences: list[TaggedSentence] = []
         self._used: set[Phrases] = set()
-        self._nouns_left = {
-            gender: random.sample(nouns, len(nouns)) for gender, nouns in scene.topic.nouns.items()
-        }
-        self._people_left = random.sample(PEOPLE, len(PEOPLE))
+        self._nouns_left: dict[Gender, list[Noun]] = {}
+        for gender in scene.topic.nouns:
+            nouns = stock.nouns(scene.topic, gender)
+            self._nouns_left[gender] = random.sample(nouns, len(nouns))
+        people = stock.edition.people
+        self._people_left = random.sample(people, len(people))
         self._noun: Noun | None = None
 
     def tell(self, episode: Episode) -> None:
@@ -285,8 +242,8 @@ class _Writer:
         if episode.distance == 0:
             self._refer(episode, _SAME_SENTENCE[episode.subject])
         else:
-            patterns = templates.LATER_MENTIONS if episode.same_object else templates.INTRODUCTIONS
-            self.write("mention", patterns, noun=self._noun)
+            kind: PatternKind = "later_mention" if episode.same_object else "introduction"
+            self.write("mention", self.stock.patterns(kind), noun=self._noun)
             for _ in range(episode.distance - 1):
                 self._remark()
             self._refer(episode, _LATER[episode.subject])
@@ -300,22 +257,35 @@ class _Writer:
         *,
         noun: Noun | None = None,
         distance: int = 0,
+        fallback: tuple[Phrases, ...] = (),
     ) -> None:
         unused = [pattern for pattern in patterns if pattern not in self._used]
-        pattern = self.random.choice(unused or patterns)
+        for draw in range(_MAX_DRAWS):
+            # If the unused patterns have no sentence for the split, another pattern has to do.
+            is_late = draw >= _MAX_DRAWS // 2
+            pattern = self.random.choice(patterns + fallback if is_late else unused or patterns)
+            person = self._people_left[-1 - draw % len(self._people_left)]
+            sentence = realise(
+                pattern,
+                self.random,
+                kind=kind,
+                scene=self.scene,
+                person=person,
+                noun=noun,
+                distance=distance,
+            )
+            if self.stock.allows(sentence):
+                break
+        else:
+            raise ConfigError(
+                f"`corpus.seed` {self.stock.seed} leaves the {self.stock.split} split without any "
+                f"{kind} sentence. Choose another seed."
+            )
         self._used.add(pattern)
-        sentence = realise(
-            pattern,
-            self.random,
-            kind=kind,
-            scene=self.scene,
-            person=self._people_left[-1],
-            noun=noun,
-            distance=distance,
-        )
         self.sentences.append(sentence)
         if mentions_person(pattern):
-            self._people_left.insert(0, self._people_left.pop())
+            self._people_left.remove(person)
+            self._people_left.insert(0, person)
 
     def _next_noun(self, gender: Gender) -> Noun:
         left = self._nouns_left[gender]
@@ -324,24 +294,24 @@ class _Writer:
         left.insert(0, noun)
         return noun
 
-    def _refer(self, episode: Episode, patterns: tuple[Phrases, ...]) -> None:
+    def _refer(self, episode: Episode, kind: PatternKind) -> None:
+        patterns = self.stock.patterns(kind)
         self.write("pronoun", patterns, noun=self._noun, distance=episode.distance)
 
     def _remark(self) -> None:
         kinds = list(_REMARK_WEIGHTS)
         (kind,) = self.random.choices(kinds, list(_REMARK_WEIGHTS.values()))
-        self.write(kind, self._remark_patterns(kind))
+        if kind == "scene":
+            # A topic has few remarks of its own, so a split may have none of them.
+            self.write(kind, self.scene.topic.remarks, fallback=self.stock.patterns("remark"))
+        elif kind == "address" or kind == "homonym":
+            self.write(kind, self.stock.patterns(kind))
+        else:
+            self.write(kind, self.stock.patterns("remark"))
 
-    def _remark_patterns(self, kind: Kind) -> tuple[Phrases, ...]:
-        if kind == "address":
-            return templates.ADDRESS_SENTENCES
-        if kind == "homonym":
-            return templates.HOMONYM_SENTENCES
-        return self.scene.topic.remarks if kind == "scene" else templates.REMARKS
 
-
-_SAME_SENTENCE = {
-    True: templates.SAME_SENTENCE_SUBJECT_PRONOUNS,
-    False: templates.SAME_SENTENCE_OBJECT_PRONOUNS,
+_SAME_SENTENCE: dict[bool, PatternKind] = {
+    True: "same_sentence_subject",
+    False: "same_sentence_object",
 }
-_LATER = {True: templates.SUBJECT_PRONOUNS, False: templates.OBJECT_PRONOUNS}
+_LATER: dict[bool, PatternKind] = {True: "subject_pronoun", False: "object_pronoun"}

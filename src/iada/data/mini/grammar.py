@@ -1,13 +1,11 @@
-"""Universal parts of speech of every word form in the mini corpus.
+"""From a pair of sentence patterns to a tagged sentence pair: slots, inflection, tags, capitals.
 
-The conventions are those of the English and German Universal Dependencies treebanks: copulas and
-modals are AUX, German separable prefixes ADP, English possessives PRON and German ones DET. A
-word with two readings has its usual one here; a template states the other (`word/TAG`).
+`realise` draws slot fillers from the random stream it is given; everything that must agree (gender,
+case, form of address) comes from the scene.
 
-From a pair of templates to a tagged sentence pair: slots, inflection, agreement, capitals.
-
-`realise` draws slot fillers from the random stream it is given; everything
-that must agree (gender, case, form of address) comes from the scene.
+The tags of word forms follow the English and German Universal Dependencies treebanks: copulas and
+modals are AUX, German separable prefixes ADP, English possessives PRON and German ones DET. The
+tables hold the usual tag of a word; a pattern states any other one (`word/TAG`).
 """
 
 import re
@@ -16,12 +14,8 @@ from functools import cache
 from random import Random
 
 from iada.data.mini.lexicon import (
-    ADJECTIVES,
-    FILLERS,
-    FIRST_NAMES,
-    TITLED_NAMES,
-    TOPICS,
     Case,
+    Edition,
     Gender,
     Kind,
     Mention,
@@ -33,68 +27,82 @@ from iada.data.mini.lexicon import (
     Token,
     Topic,
 )
+from iada.data.mini.second_edition import SECOND_EDITION
 
 _SOURCE = {
-    "ADJ": """beautiful big broken cheap dirty expensive fresh friendly good happy heavy hungry
-        important last little loud many more next nice practical quiet small tired useful""",
-    "ADP": "about after at for from in of on up with",
-    "ADV": """already also early finally forward here late long luckily maybe much never now
-        often once only outside soon still today tomorrow too unfortunately very well
-        where yesterday""",
-    "AUX": "am are be can did do have is was were will would",
+    "ADJ": """beautiful big broken cheap colourful damaged dirty dusty elegant expensive fresh
+        friendly good happy heavy hungry important last light little loud many modern more
+        narrow next nice plain practical pretty quiet small sore sturdy thick thin tired
+        unusual useful wet wide""",
+    "ADP": "about after at for from in of on since up with",
+    "ADV": """again ago almost already also apparently back early exactly extremely finally forward
+        here late long luckily maybe much never now often once only outside quite really soon
+        still surprisingly today tomorrow too unfortunately very well where yesterday""",
+    "AUX": "am are be been can did do have is was were will would",
     "CCONJ": "and but",
-    "DET": "a all an every no the",
-    "INTJ": "hello please",
-    "NOUN": """aunt birds breakfast brother cars cellar children colleagues customers day euros
-        evening flowers garage garden grandfather grandmother guests hands hotel internet
-        kitchen letters living machines market messages morning music neighbours office
-        parents people pupils questions regards room rooms school sister songs teachers
-        time tomatoes town trees uncle visit water week weekend work workshop""",
-    "NUM": "fifty ten twenty two",
+    "DET": "a all an every no the this",
+    "INTJ": "hello please welcome",
+    "NOUN": """afternoon attic aunt birds breakfast brother car cars cellar children colleagues
+        course cupboard customers daughter day days emails euros evening fact father flea
+        flowers friends garage garden grandfather grandmother guests hall hands holidays hotel
+        internet kitchen letters living lunch machines market messages month morning mother
+        music neighbours office opinion parents people postcards pupils questions regards room
+        rooms school shop sister son songs station teachers thanks time tomatoes town trees
+        uncle visit water week weekend weeks work workshop""",
+    "NUM": "fifteen fifty forty sixty ten thirty twelve twenty two",
     "PART": "not to",
-    "PRON": "I everybody he it me my nobody our she us we what you your",
-    "PROPN": """Anna Berlin Felix Fischer France Friday Italy Japan Lisa Maria Meyer Monday Mr Ms
-        Paul Poland Saturday Sunday Tom Weber""",
+    "PRON": "everybody he I it me my nobody our she there us we what you your",
+    "PROPN": """Anna Austria Becker Berlin Clara Cologne David Denmark Dresden Emma Felix Fischer
+        France Friday Hamburg Hannah Hoffmann Italy Japan Jonas Julia Laura Leipzig Leon Lisa
+        Maria Meyer Monday Mr Ms Munich Paul Peter Poland Saturday Schneider Schulz Simon
+        Spain Sunday Sweden Thursday Tom Tuesday Vienna Wagner Weber Wednesday""",
     "PUNCT": ", . ! ?",
     "SCONJ": "although because that",
     "VERB": """arrived asked bought brought call called came come comes cooked cost counted doing
-        found gave get give had has help hope laughed like live look need planted play
-        played read repaired sang see seen sell show showed slept sold talked talking
-        think thinks thought use want wants write writing wrote""",
+        found gave get give had has help hope hopes laughed like likes live look need needed
+        planted play played read repaired sang says see seen sell show showed slept sold
+        talked talking think thinks thought use uses want wants write writing wrote""",
 }
 
 _TARGET = {
-    "ADJ": """freundlich frisch groß guten günstig hungrig kaputt klein laut letzte müde nett
-        nächste nützlich praktisch ruhig schmutzig schwarz schwer schön teuer wichtig
-        zufrieden""",
-    "ADP": "am an auf aus für im in mit nach von zum über",
-    "ADV": """auch bald da draußen endlich etwas früh gestern gut heute hier jetzt lange leider
-        morgen nie noch nur oft schon sehr sofort spät viel vielleicht wo zu""",
+    "ADJ": """beschädigt breit bunt dick dünn elegant freundlich frisch groß guten günstig hungrig
+        hübsch kaputt klein laut leicht letzte letzten modern müde nass nett nächste nächsten
+        nützlich praktisch ruhig schlicht schmal schmutzig schwarz schwer schön stabil staubig
+        teuer ungewöhnlich wichtig willkommen zufrieden""",
+    "ADP": "am an auf aus für im in mit nach seit von vor zum über",
+    "ADV": """anscheinend auch bald da draußen endlich etwas fast früh genau gestern gut heute hier
+        jetzt lange leider morgen natürlich nie noch nur oft schon sehr sofort spät
+        tatsächlich viel vielleicht wieder wirklich wo ziemlich zu zurück äußerst
+        überraschenderweise""",
     "AUX": """bin habe haben hast hat ist kann kannst können muss musste sind war waren warst
         will willst wollen wäre würde""",
     "CCONJ": "aber und",
-    "DET": """Ihr Ihre Ihren das dein deine deinen dem den der die ein eine einen jeden keine
-        mehr mein meine meinem meiner unser unsere unseren viele""",
+    "DET": """das dein deine deinen dem den der die ein eine einem einen Ihr Ihre Ihren jede jeden
+        keine mehr mein meine meinem meiner unser unsere unseren viele vielen""",
     "INTJ": "bitte hallo",
-    "NOUN": """Abend Arbeit Autos Besuch Blumen Briefe Bruder Bäume Büro Eltern Euro Fragen Frau
-        Freitag Frühstück Garage Garten Glück Großmutter Großvater Gäste Herr Hotel Hände
-        Internet Keller Kinder Kollegen Kunden Küche Lehrer Leute Lieder Markt Maschinen
-        Montag Morgen Musikschule Nachbarn Nachrichten Onkel Samstag Schwester Schüler
-        Sonntag Stadt Tag Tante Tomaten Vögel Wasser Werkstatt Woche Wochenende Wohnzimmer
-        Zeit Zimmer""",
-    "NUM": "fünfzig zehn zwanzig zwei",
+    "NOUN": """Abend Arbeit Auto Autos Bahnhof Besuch Blumen Briefe Bruder Bäume Büro Dachboden Dank
+        Dienstag Donnerstag E-Mails Eltern Euro Ferien Flohmarkt Flur Fragen Frau Freitag
+        Freunde Frühstück Garage Garten Geschäft Glück Großmutter Großvater Gäste Herr Hotel
+        Hände Internet Keller Kinder Kollegen Kunden Küche Lehrer Leute Lieder Markt Maschinen
+        Mittagessen Mittwoch Monat Montag Morgen Musikschule Mutter Nachbarn Nachrichten Onkel
+        Postkarten Samstag Schrank Schwester Schüler Sohn Sonntag Stadt Tag Tagen Tante
+        Tochter Tomaten Vater Vögel Wasser Werkstatt Woche Wochen Wochenende Wohnzimmer Zeit
+        Zimmer""",
+    "NUM": "dreißig fünfzehn fünfzig sechzig vierzig zehn zwanzig zwei zwölf",
     "PART": "nicht",
     "PRON": "Ihnen Sie alle dich dir du er es ich ihn mich mir niemand sie uns was wir",
-    "PROPN": """Anna Berlin Felix Fischer Frankreich Italien Japan Lisa Maria Meyer Paul Polen Tom
-        Weber""",
+    "PROPN": """Anna Becker Berlin Clara David Dresden Dänemark Emma Felix Fischer Frankreich
+        Hamburg Hannah Hoffmann Italien Japan Jonas Julia Köln Laura Leipzig Leon Lisa Maria Meyer
+        München Paul Peter Polen Schneider Schulz Schweden Simon Spanien Tom Wagner Weber Wien
+        Österreich""",
     "PUNCT": ", . ! ?",
     "SCONJ": "dass obwohl weil",
-    "VERB": """angekommen angerufen arbeiten arbeitest aufstehen benutze besuchen brauchen denke
-        fand findet freue gedacht gefragt gefunden gegeben gekauft gekocht gekommen
-        gekostet gelacht gelesen gepflanzt geschlafen geschrieben gesehen gespielt
-        gesprochen gesungen gezeigt gezählt grüß grüßen hatte hatten helfen hoffe hält
-        kommen kommt machen machst mag mitgebracht reden repariert ruf rufe rufen schreib
-        schreibe schreiben sehen spielen verkaufen verkauft wohnen wohnst zeigen""",
+    "VERB": """angekommen angerufen arbeiten arbeitest aufstehen benutze benutzt besuchen brauchen
+        denke denkt fand findet freue gebraucht gedacht gefragt gefunden gegeben gekauft
+        gekocht gekommen gekostet gelacht gelesen gepflanzt geschlafen geschrieben gesehen
+        gespielt gesprochen gesungen gezeigt gezählt grüß grüßen hatte hatten helfen hoffe
+        hält kommen kommt machen machst mag mitgebracht reden repariert ruf rufe rufen sagt
+        schreib schreibe schreiben sehen spielen verkaufen verkauft wohnen wohnst zeigen""",
 }
 
 _ENDINGS = ("e", "en", "em", "er", "es")
@@ -104,19 +112,23 @@ def _index(table: dict[str, str]) -> dict[str, str]:
     return {word: tag for tag, words in table.items() for word in words.split()}
 
 
+# The second edition has all adjectives, objects and homonyms of the first one.
+_NOUNS = [n for topic in SECOND_EDITION.topics for nouns in topic.nouns.values() for n in nouns]
+_HOMONYMS = [pair for topic in SECOND_EDITION.topics for pair in topic.homonyms]
+
 SOURCE_TAGS: dict[str, str] = {
     **_index(_SOURCE),
-    **{english: "ADJ" for english, _ in ADJECTIVES},
-    **{english: "NOUN" for topic in TOPICS for english, _ in topic.homonyms},
-    **{noun.source: "NOUN" for topic in TOPICS for nouns in topic.nouns.values() for noun in nouns},
+    **{english: "ADJ" for english, _ in SECOND_EDITION.adjectives},
+    **{english: "NOUN" for english, _ in _HOMONYMS},
+    **{noun.source: "NOUN" for noun in _NOUNS},
 }
 """Usual tag of each English word form, before a sentence's first letter is capitalised."""
 
 TARGET_TAGS: dict[str, str] = {
     **_index(_TARGET),
-    **{stem + ending: "ADJ" for _, stem in ADJECTIVES for ending in _ENDINGS},
-    **{german: "NOUN" for topic in TOPICS for _, german in topic.homonyms},
-    **{noun.target: "NOUN" for topic in TOPICS for nouns in topic.nouns.values() for noun in nouns},
+    **{stem + ending: "ADJ" for _, stem in SECOND_EDITION.adjectives for ending in _ENDINGS},
+    **{german: "NOUN" for _, german in _HOMONYMS},
+    **{noun.target: "NOUN" for noun in _NOUNS},
 }
 """Usual tag of each German word form, before a sentence's first letter is capitalised."""
 
@@ -144,6 +156,7 @@ _PRONOUN_CASES: dict[str, Case] = {"er": "Nom", "ihn": "Acc"}
 class Scene:
     """What holds for a whole document."""
 
+    edition: Edition
     topic: Topic
     formal: bool
 
@@ -191,7 +204,7 @@ class _Side:
 
 
 def realise(
-    template: Phrases,
+    pattern: Phrases,
     random: Random,
     *,
     kind: Kind,
@@ -200,27 +213,27 @@ def realise(
     noun: Noun | None = None,
     distance: int = 0,
 ) -> TaggedSentence:
-    """Fill a template and its translation.
+    """Fill a pattern and its translation.
 
     Args:
-        template: a source and a target pattern, see `templates`.
+        pattern: a source and a target pattern, see `lexicon`.
         random: stream that fillers are drawn from; never consulted for agreement.
         kind: what the sentence is for.
         scene: topic and form of address.
         person: who the sentence speaks of, if it speaks of anyone.
-        noun: object in focus, if the template names or refers to it.
+        noun: object in focus, if the pattern names or refers to it.
         distance: sentences back to where the object was named last.
     """
-    fillers = _draw_fillers(template[0], random, scene, person)
-    content = _Content(fillers, noun, random.choice(ADJECTIVES), scene.formal)
+    fillers = _draw_fillers(pattern[0], random, scene, person)
+    content = _Content(fillers, noun, random.choice(scene.edition.adjectives), scene.formal)
     source = _Side(SOURCE_TAGS, [])
-    for is_slot, text in _parts(template[0]):
+    for is_slot, text in _parts(pattern[0]):
         if is_slot:
             _fill_source(source, text, content)
         else:
             source.say(text)
     target = _Side(TARGET_TAGS, [])
-    for is_slot, text in _parts(template[1]):
+    for is_slot, text in _parts(pattern[1]):
         if is_slot:
             _fill_target(target, text, content)
         else:
@@ -234,9 +247,9 @@ def realise(
     )
 
 
-def mentions_person(template: Phrases) -> bool:
-    """Tell whether a template has a slot for a person."""
-    return any(is_slot and "person" in slot for is_slot, slot in _parts(template[0]))
+def mentions_person(pattern: Phrases) -> bool:
+    """Tell whether a pattern has a slot for a person."""
+    return any(is_slot and "person" in slot for is_slot, slot in _parts(pattern[0]))
 
 
 @cache
@@ -247,16 +260,17 @@ def _parts(pattern: str) -> tuple[tuple[bool, str], ...]:
 
 
 def _draw_fillers(pattern: str, random: Random, scene: Scene, person: Person) -> dict[str, Phrases]:
+    edition = scene.edition
     drawn = {
         **person.fillers(),
-        "name": random.choice(TITLED_NAMES if scene.formal else FIRST_NAMES),
+        "name": random.choice(edition.titled_names if scene.formal else edition.first_names),
         "homonym": random.choice(scene.topic.homonyms),
         "place": scene.topic.place,
         "origin": scene.topic.origin,
     }
     for is_slot, name in _parts(pattern):
-        if is_slot and name in FILLERS:
-            drawn[name] = random.choice(FILLERS[name])
+        if is_slot and name in edition.fillers:
+            drawn[name] = random.choice(edition.fillers[name])
     return drawn
 
 

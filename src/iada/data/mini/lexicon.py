@@ -1,13 +1,15 @@
-"""Tagged sentences and documents of the mini corpus, and how their text is spelled.
+"""What the mini corpus is made of: words, topics, sentence patterns, and tagged sentences.
 
-A sentence is a list of (word, tag) pairs on both sides; its text follows from the words alone, so
-tags and text can never drift apart. Which object a sentence names, and which pronoun refers to
-it, is written down beside the words.
+A tagged sentence is a list of (word, tag) pairs on both sides. Its text follows from the words
+alone, so tags and text can never drift apart, and it records which object it names and which
+pronoun refers to it. An `Edition` holds all words and patterns of one version of the corpus: each
+topic has equally many nouns of each gender, and slot fillers are pairs of phrases that translate
+each other wherever the slot stands, whatever the gender of the object.
 
-Words of the mini corpus: objects, topics, homonyms and the fillers of template slots.
-
-Each topic has the same number of nouns of each gender. Slot fillers are pairs of phrases that
-translate each other wherever the slot stands, and none of them depends on a noun's gender.
+Patterns are written as plain words; `word/TAG` overrides the word's usual tag. Slots are in braces:
+`{past}` and the like take a filler; `{du|Sie}` depends on the form of address; `{a.adj}`, `{the}`
+(German `{ein.acc.adj}`, `{der.nom}`) name the object in focus; `{it}` (German `{er}`, `{ihn}`)
+refers to it. Patterns with an object fit every object, so they reveal nothing about its gender.
 """
 
 from collections.abc import Iterable
@@ -26,6 +28,21 @@ Kind = Literal[
     "address",
     "homonym",
     "scene",
+    "remark",
+    "closing",
+]
+
+PatternKind = Literal[
+    "greeting",
+    "topic",
+    "introduction",
+    "later_mention",
+    "subject_pronoun",
+    "object_pronoun",
+    "same_sentence_subject",
+    "same_sentence_object",
+    "address",
+    "homonym",
     "remark",
     "closing",
 ]
@@ -164,7 +181,32 @@ class Topic:
     """Sentences without any singular object that fit this scene only."""
 
 
-def _nouns(masculine: str, feminine: str, neuter: str) -> dict[Gender, tuple[Noun, ...]]:
+Patterns = dict[PatternKind, tuple[Phrases, ...]]
+"""Sentence patterns, source and target, by what they are for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edition:
+    """All words and patterns of one version of the corpus."""
+
+    version: int
+    """Part of every random stream, so that versions never share one."""
+    topics: tuple[Topic, ...]
+    adjectives: tuple[Phrases, ...]
+    """Attributes of an object when it is named, with uninflected German stems."""
+    people: tuple[Person, ...]
+    first_names: tuple[Phrases, ...]
+    titled_names: tuple[Phrases, ...]
+    fillers: dict[str, tuple[Phrases, ...]]
+    """What a pattern slot of that name may be filled with."""
+    patterns: Patterns
+    held_out: Patterns | None = None
+    """Patterns that training never uses. If given, the splits share no sentence either; if None,
+    every split draws from the same sentences."""
+
+
+def nouns_by_gender(masculine: str, feminine: str, neuter: str) -> dict[Gender, tuple[Noun, ...]]:
+    """Read `english/German` pairs for each gender."""
     lists = zip(GENDERS, (masculine, feminine, neuter), strict=True)
     return {gender: tuple(_noun(pair, gender) for pair in pairs.split()) for gender, pairs in lists}
 
@@ -172,186 +214,3 @@ def _nouns(masculine: str, feminine: str, neuter: str) -> dict[Gender, tuple[Nou
 def _noun(pair: str, gender: Gender) -> Noun:
     source, target = pair.split("/")
     return Noun(source, target, gender)
-
-
-TOPICS: tuple[Topic, ...] = (
-    Topic(
-        name="kitchen",
-        place=("in the kitchen", "in der Küche"),
-        origin=("from the kitchen", "aus der Küche"),
-        nouns=_nouns(
-            "pot/Topf spoon/Löffel plate/Teller",
-            "pan/Pfanne bowl/Schüssel cup/Tasse",
-            "knife/Messer tray/Tablett sieve/Sieb",
-        ),
-        homonyms=(("nuts", "Nüsse"), ("bulbs", "Glühbirnen")),
-        remarks=(
-            ("we cooked for ten people .", "wir haben für zehn Leute gekocht ."),
-            ("the guests were very hungry .", "die Gäste waren sehr hungrig ."),
-            ("the tomatoes were very fresh .", "die Tomaten waren sehr frisch ."),
-        ),
-    ),
-    Topic(
-        name="workshop",
-        place=("in the workshop", "in der Werkstatt"),
-        origin=("from the workshop", "aus der Werkstatt"),
-        nouns=_nouns(
-            "hammer/Hammer drill/Bohrer engine/Motor",
-            "saw/Säge axe/Axt pump/Pumpe",
-            "bicycle/Fahrrad rope/Seil lock/Schloss",
-        ),
-        homonyms=(("nuts", "Muttern"), ("files", "Feilen")),
-        remarks=(
-            ("we repaired two cars .", "wir haben zwei Autos repariert ."),
-            ("the machines are very loud .", "die Maschinen sind sehr laut ."),
-            ("my hands were black .", "meine Hände waren schwarz ."),
-        ),
-    ),
-    Topic(
-        name="office",
-        place=("in the office", "im Büro"),
-        origin=("from the office", "aus dem Büro"),
-        nouns=_nouns(
-            "printer/Drucker chair/Stuhl calendar/Kalender",
-            "lamp/Lampe clock/Uhr keyboard/Tastatur",
-            "shelf/Regal telephone/Telefon picture/Bild",
-        ),
-        homonyms=(("files", "Dateien"), ("notes", "Notizen")),
-        remarks=(
-            ("the customers were very friendly .", "die Kunden waren sehr freundlich ."),
-            ("we wrote ten letters .", "wir haben zehn Briefe geschrieben ."),
-            ("the colleagues have many questions .", "die Kollegen haben/VERB viele Fragen ."),
-        ),
-    ),
-    Topic(
-        name="music school",
-        place=("in the music school", "in der Musikschule"),
-        origin=("from the music school", "aus der Musikschule"),
-        nouns=_nouns(
-            "amplifier/Verstärker loudspeaker/Lautsprecher stool/Hocker",
-            "guitar/Gitarre violin/Geige trumpet/Trompete",
-            "piano/Klavier microphone/Mikrofon cello/Cello",
-        ),
-        homonyms=(("notes", "Noten"), ("keys", "Tasten")),
-        remarks=(
-            ("we sang two songs .", "wir haben zwei Lieder gesungen ."),
-            ("the pupils play very well .", "die Schüler spielen sehr gut ."),
-            ("the teachers are very friendly .", "die Lehrer sind sehr freundlich ."),
-        ),
-    ),
-    Topic(
-        name="hotel",
-        place=("in the hotel", "im Hotel"),
-        origin=("from the hotel", "aus dem Hotel"),
-        nouns=_nouns(
-            "suitcase/Koffer coat/Mantel umbrella/Schirm",
-            "camera/Kamera jacket/Jacke bag/Tasche",
-            "book/Buch shirt/Hemd towel/Handtuch",
-        ),
-        homonyms=(("keys", "Schlüssel"), ("beds", "Betten")),
-        remarks=(
-            ("the rooms are very quiet .", "die Zimmer sind sehr ruhig ."),
-            ("the guests come from Japan .", "die Gäste kommen aus Japan ."),
-            ("we slept very well .", "wir haben sehr gut geschlafen ."),
-        ),
-    ),
-    Topic(
-        name="garden",
-        place=("in the garden", "im Garten"),
-        origin=("from the garden", "aus dem Garten"),
-        nouns=_nouns(
-            "bucket/Eimer spade/Spaten basket/Korb",
-            "bench/Bank ladder/Leiter shovel/Schaufel",
-            "barrel/Fass net/Netz tent/Zelt",
-        ),
-        homonyms=(("beds", "Beete"), ("bulbs", "Zwiebeln")),
-        remarks=(
-            ("the flowers need water .", "die Blumen brauchen Wasser ."),
-            ("the birds are very loud .", "die Vögel sind sehr laut ."),
-            ("we planted two trees .", "wir haben zwei Bäume gepflanzt ."),
-        ),
-    ),
-)
-
-ADJECTIVES: tuple[Phrases, ...] = (
-    ("new", "neu"),
-    ("old", "alt"),
-    ("red", "rot"),
-    ("blue", "blau"),
-    ("white", "weiß"),
-    ("black", "schwarz"),
-)
-"""Attributes of an object when it is named, with uninflected German stems."""
-
-PEOPLE: tuple[Person, ...] = (
-    Person("sister", "she", ("meine Schwester", "sie", "meiner Schwester")),
-    Person("brother", "he", ("mein Bruder", "er", "meinem Bruder")),
-    Person("aunt", "she", ("meine Tante", "sie", "meiner Tante")),
-    Person("uncle", "he", ("mein Onkel", "er", "meinem Onkel")),
-    Person("grandmother", "she", ("meine Großmutter", "sie", "meiner Großmutter")),
-    Person("grandfather", "he", ("mein Großvater", "er", "meinem Großvater")),
-)
-
-FIRST_NAMES: tuple[Phrases, ...] = tuple(
-    (name, name) for name in ("Anna", "Tom", "Lisa", "Paul", "Maria", "Felix")
-)
-TITLED_NAMES: tuple[Phrases, ...] = tuple(
-    (f"{title} {name}", f"{anrede} {name}")
-    for title, anrede in (("Mr", "Herr"), ("Ms", "Frau"))
-    for name in ("Meyer", "Weber", "Fischer")
-)
-
-FILLERS: dict[str, tuple[Phrases, ...]] = {
-    "day": (
-        ("yesterday", "gestern"),
-        ("on Monday", "am Montag"),
-        ("on Sunday", "am Sonntag"),
-        ("last week", "letzte Woche"),
-    ),
-    # Days, meals and work bring German nouns of all genders that no later "it" can mean.
-    "past": (
-        ("yesterday", "gestern"),
-        ("on Monday", "am Montag"),
-        ("on Sunday", "am Sonntag"),
-        ("after breakfast", "nach dem Frühstück"),
-        ("after work", "nach der Arbeit"),
-        ("last week", "letzte Woche"),
-    ),
-    "future": (
-        ("tomorrow", "morgen"),
-        ("on Friday", "am Freitag"),
-        ("on Saturday", "am Samstag"),
-        ("at the weekend", "am Wochenende"),
-        ("next week", "nächste Woche"),
-    ),
-    "quality": (
-        ("beautiful", "schön"),
-        ("practical", "praktisch"),
-        ("cheap", "günstig"),
-        ("useful", "nützlich"),
-    ),
-    "flaw": (
-        ("big", "groß"),
-        ("small", "klein"),
-        ("heavy", "schwer"),
-        ("expensive", "teuer"),
-    ),
-    "country": (("Italy", "Italien"), ("France", "Frankreich"), ("Poland", "Polen")),
-    "number": (("ten", "zehn"), ("twenty", "zwanzig"), ("fifty", "fünfzig")),
-    "shop": (
-        ("at the market", "auf dem Markt"),
-        ("in town", "in der Stadt"),
-        ("on the internet", "im Internet"),
-    ),
-    "storage": (
-        ("in the cellar", "im Keller"),
-        ("in the garage", "in der Garage"),
-        ("in the living room", "im Wohnzimmer"),
-    ),
-    "greeting": (
-        ("good morning", "guten Morgen"),
-        ("good evening", "guten Abend"),
-        ("hello", "hallo"),
-    ),
-}
-"""What a template slot of that name may be filled with."""

@@ -1,12 +1,10 @@
-"""The contrastive pronoun set of the mini corpus, in ContraPro's format.
+"""The mini corpus on disk, and its contrastive pronoun set in ContraPro's format.
 
-Each item is a sentence with a nominative pronoun, its translation, and the two translations with
-a pronoun of another gender. Each has a document of its own, in which the pronoun of the second
-episode is tested, so that all items have at least three sentences of context.
+A contrastive item is a sentence with a nominative pronoun, its translation, and the two
+translations with a pronoun of another gender. Each has a document of its own, in which the pronoun
+of the second episode is tested, so that all items have at least three sentences of context.
 
-The mini corpus on disk.
-
-A corpus folder appears whole or not at all, and is never overwritten. Its manifest holds the
+A corpus folder appears whole or not at all, and is never overwritten. Its manifest records the
 settings and the hash of every file, so equal manifests mean equal corpora.
 """
 
@@ -16,21 +14,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypedDict
+from typing import Literal, TypedDict
 
+from iada.config.run import MiniSize
 from iada.data.mini.composition import (
     DISTANCE_WEIGHTS,
-    GRAMMAR_VERSION,
     Episode,
+    Stock,
     compose,
     generate_documents,
+    open_stock,
     random_stream,
     rotate_genders,
 )
 from iada.data.mini.grammar import PRONOUNS
-from iada.data.mini.lexicon import GENDERS, TOPICS, TaggedDocument, TaggedSentence, Token
+from iada.data.mini.lexicon import GENDERS, TaggedDocument, TaggedSentence, Token
 from iada.errors import ConfigError, RunError
 
 Error = TypedDict(
@@ -72,27 +72,32 @@ _TESTED = 1
 """Position of the tested episode among the episodes of its document."""
 
 
-def generate_contrastive(per_cell: int, *, seed: int) -> tuple[list[Item], list[TaggedDocument]]:
+def generate_contrastive(
+    per_cell: int, *, seed: int, version: int = 1
+) -> tuple[list[Item], list[TaggedDocument]]:
     """Generate the set with one context document per item.
 
     Args:
         per_cell: items for each pronoun class and antecedent distance.
         seed: another seed gives another set.
+        version: version of the corpus.
     """
+    stock = open_stock(version, seed, "contrastive")
     items: list[Item] = []
     documents: list[TaggedDocument] = []
     for distance in range(len(DISTANCE_WEIGHTS)):
         for number in range(per_cell):
             for rotation in range(len(GENDERS)):
-                document = _context_document(seed, distance, number, rotation)
+                document = _context_document(stock, distance, number, rotation)
                 documents.append(document)
                 items.append(_item(document))
     return items, documents
 
 
-def _context_document(seed: int, distance: int, number: int, rotation: int) -> TaggedDocument:
-    plan = random_stream(seed, "contrastive", "plan", distance, number)
-    topic = TOPICS[number % len(TOPICS)]
+def _context_document(stock: Stock, distance: int, number: int, rotation: int) -> TaggedDocument:
+    version, seed = stock.edition.version, stock.seed
+    plan = random_stream(version, seed, "contrastive", "plan", distance, number)
+    topic = stock.edition.topics[number % len(stock.edition.topics)]
     tested = Episode(
         distance, subject=True, gender=rotate_genders(plan, rotation), same_object=False, pause=True
     )
@@ -104,9 +109,9 @@ def _context_document(seed: int, distance: int, number: int, rotation: int) -> T
         same_object=False,
         pause=True,
     )
-    text = random_stream(seed, "contrastive", "text", distance, number, rotation)
+    text = random_stream(version, seed, "contrastive", "text", distance, number, rotation)
     name = f"mini-{distance}-{number:03d}-{rotation}"
-    return compose(name, topic, [before, tested], text)
+    return compose(name, topic, [before, tested], text, stock)
 
 
 def _item(document: TaggedDocument) -> Item:
@@ -170,15 +175,24 @@ def _with_pronoun(sentence: TaggedSentence, index: int, form: str) -> str:
 MANIFEST = "manifest.json"
 
 
+TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": 108, "plentiful": 540}
+
+
 @dataclass(frozen=True, kw_only=True)
 class MiniConfig:
-    """How much mini corpus to write."""
+    """Which mini corpus to write."""
 
+    version: Literal[1, 2] = 2
+    """Version 2 shares no sentence pair between training and the other splits. In version 1 most
+    test sentences occur in the training text."""
+    size: MiniSize = "scarce"
+    """`scarce` has 108 training documents, `plentiful` 540; `train_documents` overrides both."""
     seed: int = 1
     """Another seed gives another corpus of the same kind."""
-    train_documents: int = 540
-    """Training documents, of about twelve sentences each. Multiples of 18 balance the topics, and
-    multiples of 3 the genders."""
+    train_documents: int | None = None
+    """Training documents, of about twelve sentences each, if not as many as `size` says. Multiples
+    of 18 balance the topics, and multiples of 3 the genders. With fewer than 72, the other splits
+    may have word forms that training lacks."""
     dev_documents: int = 36
     """Development documents."""
     test_documents: int = 36
@@ -187,9 +201,19 @@ class MiniConfig:
     """Contrastive items for each pronoun class and antecedent distance."""
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if name != "seed" and value < 1:
+        for name, value in self.counts().items():
+            if value < 1:
                 raise ConfigError(f"`corpus.{name}` must be at least 1, but is {value}.")
+
+    def counts(self) -> dict[str, int]:
+        """Return the resolved number of documents of each split and of items per cell."""
+        documents = self.train_documents
+        return {
+            "train_documents": TRAIN_DOCUMENTS[self.size] if documents is None else documents,
+            "dev_documents": self.dev_documents,
+            "test_documents": self.test_documents,
+            "contrastive_per_cell": self.contrastive_per_cell,
+        }
 
 
 def write_mini_corpus(folder: Path, config: MiniConfig) -> Path:
@@ -229,13 +253,12 @@ def write_mini_corpus(folder: Path, config: MiniConfig) -> Path:
 def corpus_files(config: MiniConfig) -> dict[str, bytes]:
     """Generate the content of every file by its path in the folder, the manifest last."""
     texts: dict[str, str] = {}
-    for split, count in (
-        ("train", config.train_documents),
-        ("dev", config.dev_documents),
-        ("test", config.test_documents),
-    ):
-        texts.update(_split_files(split, generate_documents(count, seed=config.seed, split=split)))
-    items, contexts = generate_contrastive(config.contrastive_per_cell, seed=config.seed)
+    counts, seed, version = config.counts(), config.seed, config.version
+    for split in ("train", "dev", "test"):
+        count = counts[f"{split}_documents"]
+        documents = generate_documents(count, seed=seed, split=split, version=version)
+        texts.update(_split_files(split, documents))
+    items, contexts = generate_contrastive(config.contrastive_per_cell, seed=seed, version=version)
     texts["contrastive.json"] = json.dumps(items, ensure_ascii=False, indent=1) + "\n"
     for context in contexts:
         pair = context.parallel()
@@ -243,8 +266,8 @@ def corpus_files(config: MiniConfig) -> dict[str, bytes]:
         texts[f"contrastive/{context.name}.de"] = "".join(f"{s}\n" for s in pair.target.sentences)
     files = {name: text.encode() for name, text in texts.items()}
     manifest = {
-        "grammar_version": GRAMMAR_VERSION,
-        "config": asdict(config),
+        "grammar_version": version,
+        "config": {"seed": seed, **counts},
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
     files[MANIFEST] = (json.dumps(manifest, indent=1) + "\n").encode()

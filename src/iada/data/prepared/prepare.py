@@ -32,14 +32,13 @@ from iada.data.prepared.prepared_corpus import (
     PreparedCorpus,
     describe_work,
     remember_verified,
-    sha256,
     store_settings,
 )
 from iada.data.tokens.ciphers import Ciphers, learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.subwords import train_subwords
 from iada.errors import DataError, RunError
-from iada.storage import locked, write_text
+from iada.storage import locked, sha256, write_text
 
 logger = logging.getLogger(__name__)
 

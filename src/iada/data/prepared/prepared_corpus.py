@@ -6,7 +6,6 @@ checks/            findings.jsonl (every finding), their summary in checks.json 
 train/ dev/ test/  token stores
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ from iada.data.windows.conditions import (
     describe_subsets,
 )
 from iada.errors import DataError
-from iada.storage import write_json
+from iada.storage import describe_files, sha256, write_json
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -200,24 +199,8 @@ def _describe_states(folder: Path, manifest: Mapping[str, Any]) -> dict[str, lis
     }
 
 
-def describe_files(folder: Path, *, without: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return size and sha256 of every file under a folder but `without`, by relative name."""
-    left_out = {folder / name for name in without}
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in left_out)
-    return {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in files
-    }
-
-
 def _plain_tokens(record: Mapping[str, Any]) -> tuple[int, int]:
     return record["tokens"]["source"], record["tokens"]["target"]
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def describe_work(

@@ -1,1 +1,59 @@
-"""Search engines: each answers the requests of the wavefront for one kind of model."""
+"""Search engines, and the table from which one is chosen.
+
+A new engine is a file with a class that has `name` and `search` (see `interface.Engine`), a
+function that opens it, and a line in `ENGINES`. Its name also goes into `EngineName` of
+`iada.config.decode`, which knows the names without importing anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import MarianMTModel
+
+from iada.decoding.engines.ctranslate2 import has_advantage, open_ctranslate2
+from iada.decoding.engines.huggingface import open_huggingface
+from iada.decoding.engines.interface import Engine, EngineSetup
+from iada.decoding.engines.prefill.engine import open_prefill
+from iada.errors import ModelError
+
+
+@dataclass(frozen=True)
+class EngineEntry:
+    """A line of the table."""
+
+    models: tuple[type, ...] | None
+    """Classes of the models that it takes, subclasses excluded; None means every
+    encoder-decoder."""
+    open: Callable[[EngineSetup], Engine]
+    """Returns the engine; raises `ModelError` if something else that it needs is missing."""
+    has_advantage: Callable[[EngineSetup], bool] = lambda _: True
+    """Whether `auto` should take it rather than an engine below it in the table."""
+
+    def takes(self, model: Any) -> bool:
+        """Tell whether the engine can search with a model."""
+        return self.models is None or type(model) in self.models
+
+
+ENGINES: dict[str, EngineEntry] = {
+    "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
+    "prefill": EngineEntry((MarianMTModel,), open_prefill),
+    "huggingface": EngineEntry(None, open_huggingface),
+}
+"""All engines; `auto` takes the first that takes the model and has an advantage."""
+
+
+def choose_engine(setup: EngineSetup) -> Engine:
+    """Open the engine that `decode.engine` names, or the one that `auto` finds in the table."""
+    model, name = setup.model, setup.decode.engine
+    if name == "auto":
+        applies = (key for key, e in ENGINES.items() if e.takes(model) and e.has_advantage(setup))
+        return ENGINES[next(applies)].open(setup)
+    entry = ENGINES[name]
+    if not entry.takes(model):
+        known = " or ".join(kind.__name__ for kind in entry.models or ())
+        raise ModelError(
+            f"The engine `{name}` takes a stock {known}, but this is a {type(model).__name__}. "
+            "Choose `huggingface`."
+        )
+    return entry.open(setup)

@@ -1,51 +1,43 @@
-"""What identifies the weights of a model, and of the model that an export was made from.
+"""Search with CTranslate2 on a model that `iada export` converted.
 
-Search with CTranslate2 on a model that `iada export` converted.
+It reads a target prefix one token at a time, so it is the fastest where there is none. It divides
+scores by the length of prefix and translation together; here they are divided by the length of the
+translation alone, and hypotheses are sorted by that score.
 
-It walks through a target prefix one token at a time, so it is the fastest where there is none. It
-divides scores by the length of prefix and translation together; here they are divided by the
-length of the translation alone, and hypotheses are put in that order.
+A length limit holds for a whole call, but a translation must not depend on the rest of its batch.
+So a call gets the lowest limit of its requests, and requests whose search ran into it are searched
+again with their own limit. Such a search can be recognised: all open beams are cut at the limit and
+count as hypotheses, and since fewer than requested had ended, one of them is among those that are
+returned. With a limit above its own, a request would not show whether it went beyond.
 
-A limit holds for a whole call, but what a sentence becomes must not depend on others. So a call has
-the lowest limit of its requests, and those whose search went up to it are asked again with their
-own. Such a search shows: all beams that are open are cut there and count as hypotheses, and
-since fewer than asked for had ended, one of them is among those that are returned. With a limit
-above its own a request would not show whether it went beyond.
-
-In int8 what a call pads changes rounding errors of attention, which the rounding to integers blows
-up until other words are chosen. So each request is a batch of its own there, unless told otherwise,
-and threads work on different requests instead of one.
+In int8 the padding of a call changes rounding errors of attention, which the rounding to integers
+amplifies until other words are chosen. So there each request is a batch of its own, unless
+`decode.exact_batches` is off, and threads work on different requests instead of one.
 """
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import ctranslate2
 import torch
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import BOS, MASK, PAD, SEP, Subwords
-from iada.decoding.engines.interface import Hypothesis, Request
+from iada.decoding.engines.interface import (
+    EngineSetup,
+    Hypothesis,
+    Request,
+    model_fingerprint,
+)
+from iada.errors import ModelError
 
 EXPORT_FILE = "iada_export.json"
 """In the folder of an export: which model it was made from."""
 
 
-def model_fingerprint(model: Any) -> str:
-    """Return a hash of the names and values of all weights."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().numpy().data)
-    return digest.hexdigest()
-
-
 def exported_fingerprint(folder: Path) -> str | None:
-    """Return what identifies the model that an export was made from; None if there is none."""
+    """Return the fingerprint of the model that an export was made from; None if there is none."""
     try:
         found = json.loads((folder / EXPORT_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -53,7 +45,43 @@ def exported_fingerprint(folder: Path) -> str | None:
     return str(found.get("model")) if isinstance(found, dict) else None
 
 
-# Few translations fill more of their limit.
+def has_advantage(setup: EngineSetup) -> bool:
+    """Tell whether there is a current export and this engine is the fastest one to use it.
+
+    It is where no target prefix is read and sentences may share a call.
+    """
+    may_be_fastest = not setup.has_prefix and not setup.decode.one_by_one
+    return may_be_fastest and _is_current(setup)
+
+
+def open_ctranslate2(setup: EngineSetup) -> "CTranslate2Engine":
+    """Open the export of a model.
+
+    Raises:
+        ModelError: there is no export, or it was made from another model.
+    """
+    exported, precision = setup.exported, setup.decode.precision
+    if exported is None or exported_fingerprint(exported) is None:
+        raise ModelError(
+            f"There is no exported model in {exported}. Make one with `iada export RUN "
+            f"--quantization {precision}`, or choose another engine."
+        )
+    if not _is_current(setup):
+        raise ModelError(
+            f"{exported} was made from another model. Make it again with `iada export RUN "
+            f"--quantization {precision}`."
+        )
+    return CTranslate2Engine(exported, setup.subwords, setup.decode)
+
+
+def _is_current(setup: EngineSetup) -> bool:
+    """Tell whether the folder holds an export of this very model."""
+    if setup.exported is None or (found := exported_fingerprint(setup.exported)) is None:
+        return False
+    return found == model_fingerprint(setup.model)
+
+
+# Few translations are longer than this share of their limit.
 _USUAL_SHARE = 0.8
 
 
@@ -70,42 +98,57 @@ class CTranslate2Engine:
             subwords: the tokenizer of the model.
             config: how to search.
         """
+        # Slow to import; the other engines work without it.
+        import ctranslate2
+
         self.subwords = subwords
         self.config = config
         self.pieces = subwords.pieces(range(len(subwords)))
         self.ids = {piece: number for number, piece in enumerate(self.pieces)}
         device = "cuda" if torch.cuda.is_available() else "cpu"
         threads = torch.get_num_threads()
-        side_by_side = threads if config.one_by_one and device == "cpu" else 1
+        parallel = threads if config.one_by_one and device == "cpu" else 1
         self.translator = ctranslate2.Translator(
             str(folder),
             device=device,
             compute_type=config.precision,
-            inter_threads=side_by_side,
-            intra_threads=threads // side_by_side,
+            inter_threads=parallel,
+            intra_threads=threads // parallel,
         )
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each request, best first."""
+        self._check(requests)
         groups: dict[tuple[bool, int], list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
             least = _steps(request, request.min_new) if request.min_new else 0
             groups[request.may_separate, least].append(number)
         found: list[list[Hypothesis]] = [[] for _ in requests]
         for (_, least), numbers in groups.items():
-            for part in _parts(requests, numbers):
+            for part in _split_by_limit(requests, numbers):
                 limit = min(_limit(requests[i]) for i in part)
-                again: dict[int, list[int]] = defaultdict(list)
+                retries: dict[int, list[int]] = defaultdict(list)
                 for number, hypotheses in self._search(requests, part, least, limit):
                     found[number] = hypotheses
                     request = requests[number]
                     longest = max(len(hypothesis.tokens) for hypothesis in hypotheses)
                     if limit < _limit(request) and _steps(request, longest) >= limit:
-                        again[_limit(request)].append(number)
-                for own, same in again.items():
+                        retries[_limit(request)].append(number)
+                for own, same in retries.items():
                     for number, hypotheses in self._search(requests, same, least, own):
                         found[number] = hypotheses
         return [hypotheses[: self.config.n_best] for hypotheses in found]
+
+    def _check(self, requests: Sequence[Request]) -> None:
+        """Refuse what only the other engines can do."""
+        eos = self.subwords.special.eos
+        for request in requests:
+            if request.end not in (None, eos):
+                piece = self.pieces[request.end]
+                raise ModelError(
+                    f"The engine `ctranslate2` ends every translation with `</s>`, but this one "
+                    f"must end with `{piece}`. Choose `prefill` or `huggingface`."
+                )
 
     def _search(
         self, requests: Sequence[Request], numbers: Sequence[int], least: int, most: int
@@ -136,9 +179,9 @@ class CTranslate2Engine:
         )
         found = []
         for number, request, result in zip(numbers, chosen, results, strict=True):
-            said = len(request.prefix) - 1
+            prefix_length = len(request.prefix) - 1
             hypotheses = [
-                self._hypothesis(pieces, score, said=said, most=most)
+                self._hypothesis(pieces, score, prefix_length=prefix_length, most=most)
                 for pieces, score in zip(result.hypotheses, result.scores, strict=True)
             ]
             hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
@@ -146,17 +189,17 @@ class CTranslate2Engine:
         return found
 
     def _hypothesis(
-        self, pieces: Sequence[str], score: float, *, said: int, most: int
+        self, pieces: Sequence[str], score: float, *, prefix_length: int, most: int
     ) -> Hypothesis:
-        """Leave the prefix out of tokens and score; a hypothesis that was cut has no `</s>`."""
+        """Remove the prefix from tokens and score; a hypothesis that was cut has no `</s>`."""
         end = len(pieces) < most
-        ratio = (len(pieces) + end) / max(len(pieces) - said + end, 1)
-        tokens = tuple(self.ids[piece] for piece in pieces[said:])
+        ratio = (len(pieces) + end) / max(len(pieces) - prefix_length + end, 1)
+        tokens = tuple(self.ids[piece] for piece in pieces[prefix_length:])
         return Hypothesis(tokens, score * ratio**self.config.length_penalty)
 
 
-def _parts(requests: Sequence[Request], numbers: Sequence[int]) -> list[list[int]]:
-    """Part requests so that in each part most searches end before its lowest limit."""
+def _split_by_limit(requests: Sequence[Request], numbers: Sequence[int]) -> list[list[int]]:
+    """Split requests so that in each part most searches end before its lowest limit."""
     parts: list[list[int]] = []
     lowest = -1
     for number in sorted(numbers, key=lambda i: _limit(requests[i])):
@@ -173,5 +216,5 @@ def _limit(request: Request) -> int:
 
 
 def _steps(request: Request, new: int) -> int:
-    """Return the number of decoding steps after which so many new tokens have been said."""
+    """Return the number of decoding steps that generate so many new tokens."""
     return len(request.prefix) - 1 + new

@@ -1,9 +1,13 @@
 """Beam search by `generate` of Transformers, for every architecture that has it.
 
 Prefixes of different lengths are padded on the left and read in one pass. Models with absolute
-decoder positions would then see shifted positions, so these are moved back row by row; where a
+decoder positions would then see shifted positions, so these are shifted back row by row; where a
 model does not allow that, only prefixes of equal length share a batch. Both give what decoding
 each sentence alone gives.
+
+A model may say two things about itself: `counts_positions = True` if it finds the decoder positions
+of padded rows by itself, and `window_inputs`, the names of further inputs that `generate` must pass
+on, one number per window (see `Request.inputs`).
 """
 
 import inspect
@@ -18,9 +22,21 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
-from iada.decoding.engines.interface import Hypothesis, Request
+from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request
+from iada.errors import ModelError
 
+# `generate` gives hypotheses that no beam has reached a score of -1e9.
 _IMPOSSIBLE = -1e8
+
+
+def open_huggingface(setup: EngineSetup) -> "HuggingFaceEngine":
+    """Open any encoder-decoder, in the precision it was trained in."""
+    if setup.decode.precision == "int8":
+        raise ModelError(
+            f"A {type(setup.model).__name__} cannot be translated in int8: only stock models can "
+            "(MarianMTModel). Set `decode.precision: float32`."
+        )
+    return HuggingFaceEngine(setup.model, setup.subwords.special, setup.decode)
 
 
 class HuggingFaceEngine:
@@ -32,31 +48,40 @@ class HuggingFaceEngine:
         self.model = model.eval()
         self.special = special
         self.config = config
-        decoder = model.get_decoder()
-        self._positions: nn.Module | None = getattr(decoder, "embed_positions", None)
+        self.window_inputs: tuple[str, ...] = getattr(model, "window_inputs", ())
+        self._positions: nn.Module | None = None
+        if not getattr(model, "counts_positions", False):
+            self._positions = getattr(model.get_decoder(), "embed_positions", None)
         # Marian, BART and mBART take position ids; T5 has relative positions only.
         self.can_pad = self._positions is None or _takes_position_ids(self._positions)
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each request, best first."""
-        groups: dict[int, list[int]] = defaultdict(list)
+        # `generate` knows one end token per call.
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for number, request in enumerate(requests):
-            groups[0 if self.can_pad else len(request.prefix)].append(number)
+            length = 0 if self.can_pad else len(request.prefix)
+            groups[request.end_token(self.special), length].append(number)
         found: list[list[Hypothesis]] = [[] for _ in requests]
-        for numbers in groups.values():
-            for number, hypotheses in zip(
-                numbers, self._search([requests[i] for i in numbers]), strict=True
-            ):
-                found[number] = hypotheses
+        for (end, _), numbers in groups.items():
+            hypotheses = self._search([requests[i] for i in numbers], end)
+            for number, best in zip(numbers, hypotheses, strict=True):
+                found[number] = best
         return found
 
     @torch.inference_mode()
-    def _search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        source, source_mask = self._padded([r.source for r in requests], left=False)
-        prefix, prefix_mask = self._padded([r.prefix for r in requests], left=True)
+    def _search(self, requests: Sequence[Request], end: int) -> list[list[Hypothesis]]:
+        """Search for requests with the same end token in one call of `generate`."""
+        source, source_mask = self._pad([r.source for r in requests], left=False)
+        prefix, prefix_mask = self._pad([r.prefix for r in requests], left=True)
+        # `generate` repeats them for every beam, as it does with the masks.
+        further = {
+            name: torch.tensor([r.inputs.get(name, 0) for r in requests], device=source.device)
+            for name in self.window_inputs
+        }
         special, count = self.special, self.config.n_best
         is_greedy = self.config.beam == 1
-        with self._shifted_positions((prefix_mask == 0).sum(dim=1)):
+        with self._shift_positions((prefix_mask == 0).sum(dim=1)):
             found = self.model.generate(
                 input_ids=source,
                 attention_mask=source_mask,
@@ -65,47 +90,47 @@ class HuggingFaceEngine:
                 num_beams=self.config.beam,
                 num_return_sequences=count,
                 do_sample=False,
-                # Greedy search has no penalty, and says so.
+                # `generate` warns of a length penalty in greedy search.
                 length_penalty=None if is_greedy else self.config.length_penalty,
                 early_stopping=False,
                 max_length=None,
                 max_new_tokens=max(r.max_new for r in requests) + 1,
                 pad_token_id=special.pad,
-                eos_token_id=special.eos,
-                suppress_tokens=[i for i in special.all if i not in (special.eos, special.sep)],
+                eos_token_id=end,
+                suppress_tokens=[i for i in special.all if i not in (end, special.sep)],
                 logits_processor=LogitsProcessorList(
-                    [_Limits(requests, prefix.shape[1], special, self.model.device)]
+                    [_Limits(requests, prefix.shape[1], end, special.sep, self.model.device)]
                 ),
                 return_dict_in_generate=True,
                 output_scores=not is_greedy,
                 output_logits=is_greedy,
+                **further,
             )
         generated = found.sequences[:, prefix.shape[1] :].tolist()
-        tokens = [tuple(_ended(row, special.eos)[:-1]) for row in generated]
+        tokens = [tuple(_until_end(row, end)[:-1]) for row in generated]
         if is_greedy:
-            scores = self._greedy_scores(found.logits, generated)
+            scores = self._greedy_scores(found.logits, generated, end)
         else:
             scores = found.sequences_scores.tolist()
         hypotheses = list(map(Hypothesis, tokens, scores))
-        # Places that no hypothesis has reached hold a score of minus a thousand million.
         return [
             [h for h in hypotheses[start : start + count] if h.score > _IMPOSSIBLE]
             for start in range(0, len(hypotheses), count)
         ]
 
     def _greedy_scores(
-        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]]
+        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]], end: int
     ) -> list[float]:
         """Score the one hypothesis of each row as beam search would."""
         steps = torch.stack([step.float().log_softmax(dim=-1) for step in logits], dim=1)
         scores = []
         for row, tokens in zip(steps, generated, strict=True):
-            said = _ended(tokens, self.special.eos)
-            total = sum(float(row[i, token]) for i, token in enumerate(said[: len(row)]))
-            scores.append(total / len(said) ** self.config.length_penalty)
+            ended = _until_end(tokens, end)
+            total = sum(float(row[i, token]) for i, token in enumerate(ended[: len(row)]))
+            scores.append(total / len(ended) ** self.config.length_penalty)
         return scores
 
-    def _padded(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
+    def _pad(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
         width = max(len(row) for row in rows)
         ids = torch.full((len(rows), width), self.special.pad)
         mask = torch.zeros_like(ids)
@@ -116,7 +141,7 @@ class HuggingFaceEngine:
         return ids.to(self.model.device), mask.to(self.model.device)
 
     @contextmanager
-    def _shifted_positions(self, padding: Tensor) -> Iterator[None]:
+    def _shift_positions(self, padding: Tensor) -> Iterator[None]:
         """Count decoder positions from the first real token of each row."""
         if self._positions is None or not bool(padding.any()):
             yield
@@ -137,36 +162,39 @@ class HuggingFaceEngine:
 
 
 class _Limits(LogitsProcessor):
-    """Keep each row to its own limits of length, and to what it may say."""
+    """Keep each row within its own length limits, and to the tokens it may generate."""
 
     def __init__(
-        self, requests: Sequence[Request], prompt: int, special: SpecialIds, device: Any
+        self, requests: Sequence[Request], prompt: int, end: int, separator: int, device: Any
     ) -> None:
         self.most = torch.tensor([r.max_new for r in requests], device=device)
         self.least = torch.tensor([r.min_new for r in requests], device=device)
-        self.may_separate = torch.tensor([r.may_separate for r in requests], device=device)
+        self.may_separate = torch.tensor(
+            [r.may_separate or end == separator for r in requests], device=device
+        )
         self.prompt = prompt
-        self.special = special
+        self.end = end
+        self.separator = separator
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         beams = scores.shape[0] // len(self.most)
-        said = input_ids.shape[1] - self.prompt
-        full = (said >= self.most).repeat_interleave(beams)
-        too_short = (said < self.least).repeat_interleave(beams)
+        generated = input_ids.shape[1] - self.prompt
+        is_full = (generated >= self.most).repeat_interleave(beams)
+        is_short = (generated < self.least).repeat_interleave(beams)
         others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-        others[self.special.eos] = False
-        scores = scores.masked_fill(full[:, None] & others, -torch.inf)
-        scores = scores.masked_fill(too_short[:, None] & ~others, -torch.inf)
+        others[self.end] = False
+        scores = scores.masked_fill(is_full[:, None] & others, -torch.inf)
+        scores = scores.masked_fill(is_short[:, None] & ~others, -torch.inf)
         no_separator = ~self.may_separate.repeat_interleave(beams)
         separator = torch.zeros_like(others)
-        separator[self.special.sep] = True
+        separator[self.separator] = True
         return scores.masked_fill(no_separator[:, None] & separator, -torch.inf)
 
 
-def _ended(tokens: Sequence[int], eos: int) -> list[int]:
-    """Return the tokens up to the first `</s>`, which is added where a limit cut it off."""
-    said = list(tokens)
-    return said[: said.index(eos) + 1] if eos in said else [*said, eos]
+def _until_end(tokens: Sequence[int], end: int) -> list[int]:
+    """Return the tokens up to the first end token, which is added where a limit cut it off."""
+    found = list(tokens)
+    return found[: found.index(end) + 1] if end in found else [*found, end]
 
 
 def _takes_position_ids(positions: nn.Module) -> bool:

@@ -1,8 +1,14 @@
 """What an engine is asked to do for one sentence, and the interface of engines."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from iada.config.data import WindowConfig
+from iada.config.decode import DecodeConfig
+from iada.data.tokens.subwords import SpecialIds, Subwords
 
 
 @dataclass(frozen=True)
@@ -12,18 +18,27 @@ class Request:
     source: tuple[int, ...]
     """Source window, `</s>` included."""
     prefix: tuple[int, ...]
-    """What the decoder has already said: `<s> c1 <sep> c2 <sep> c3 <sep>`."""
+    """Forced beginning of the decoder input: `<s> c1 <sep> c2 <sep> c3 <sep>`."""
     max_new: int
-    """Most tokens of the translation, `</s>` not counted."""
+    """Most tokens of the translation, the end token not counted."""
     min_new: int = 0
     """Fewest tokens of the translation."""
     may_separate: bool = False
-    """Whether `<sep>` may be said, because the window holds several sentences to translate."""
+    """Whether `<sep>` may be generated, because the window holds several sentences to translate."""
+    end: int | None = None
+    """Token that ends the translation; `</s>` if None."""
+    inputs: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Further inputs of the model, one number per window, for models that name them in
+    `window_inputs`; 0 where a name is missing."""
 
     @property
     def size(self) -> int:
         """Tokens of the longer side, for batching."""
         return max(len(self.source), len(self.prefix) + self.max_new)
+
+    def end_token(self, special: SpecialIds) -> int:
+        """Return the token that ends the translation."""
+        return special.eos if self.end is None else self.end
 
 
 @dataclass(frozen=True)
@@ -31,9 +46,9 @@ class Hypothesis:
     """A translation that a search has found."""
 
     tokens: tuple[int, ...]
-    """Without prefix and `</s>`; `<sep>` only where it was allowed."""
+    """Without prefix and end token; `<sep>` only where it was allowed."""
     score: float
-    """Log-probability divided by the length, `</s>` counted, to the power of the penalty."""
+    """Log-probability divided by the length, end token counted, to the power of the penalty."""
 
 
 class Engine(Protocol):
@@ -41,7 +56,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call the engine."""
+        """Name of the engine in tables and files."""
         ...
 
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
@@ -49,8 +64,33 @@ class Engine(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class EngineSetup:
+    """Everything that an engine may need to be opened."""
+
+    model: Any
+    """A Hugging Face encoder-decoder."""
+    subwords: Subwords
+    """Its tokenizer."""
+    windows: WindowConfig
+    """How the model sees context."""
+    decode: DecodeConfig
+    """Precision and search."""
+    exported: Path | None = None
+    """Folder where an export of the model may be."""
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether sentences are translated with a target prefix."""
+        return (
+            self.windows.context > 0
+            and self.decode.target_context != "none"
+            and self.decode.unit == "sentence"
+        )
+
+
 def batches(requests: Sequence[Request], max_tokens: int) -> list[list[int]]:
-    """Group request numbers, alike in length, into batches of at most `max_tokens` with padding.
+    """Group request numbers by similar length into batches of at most `max_tokens` with padding.
 
     A request that is larger than the budget gets a batch of its own.
     """
@@ -65,3 +105,12 @@ def batches(requests: Sequence[Request], max_tokens: int) -> list[list[int]]:
                 continue
         grouped.append([number])
     return grouped
+
+
+def model_fingerprint(model: Any) -> str:
+    """Return a hash of the names and values of all weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()

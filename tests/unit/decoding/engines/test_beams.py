@@ -26,8 +26,10 @@ def test_the_best_candidates_go_on_with_their_own_history() -> None:
 
 def test_an_end_counts_only_among_the_best_half() -> None:
     beam = search()
-    going_on = beam.advance([Candidate(-1.0, 0, 7), Candidate(-1.1, 0, 8), Candidate(-1.2, 0, END)])
-    assert [c.token for c in going_on] == [7, 8]
+    continued = beam.advance(
+        [Candidate(-1.0, 0, 7), Candidate(-1.1, 0, 8), Candidate(-1.2, 0, END)]
+    )
+    assert [c.token for c in continued] == [7, 8]
     assert beam.ended == []
     beam.advance([Candidate(-1.5, 0, END), Candidate(-1.6, 0, 9), Candidate(-1.7, 1, 9)])
     assert [h.tokens for h in beam.ended] == [(7,)]
@@ -70,9 +72,9 @@ def test_a_single_beam_passes_by_an_end_that_is_not_the_best() -> None:
 
 def test_a_hypothesis_at_its_limit_ends() -> None:
     beam = search(max_new=1)
-    assert not beam.is_over
+    assert not beam.is_full
     beam.advance([Candidate(-1.0, 0, 7), Candidate(-2.0, 0, 8)])
-    assert beam.is_over
+    assert beam.is_full
     assert beam.advance([Candidate(-1.5, 0, END), Candidate(-2.5, 1, END)]) == []
     assert beam.is_done
     assert [h.tokens for h in beam.ended] == [(7,), (8,)]
@@ -80,8 +82,8 @@ def test_a_hypothesis_at_its_limit_ends() -> None:
 
 def test_missing_candidates_are_filled_up_with_hopeless_ones() -> None:
     beam = search(3)
-    going_on = beam.advance([Candidate(-1.0, 0, 7), Candidate(-math.inf, 0, 8)])
-    assert [c.token for c in going_on] == [7, 7, 7]
+    continued = beam.advance([Candidate(-1.0, 0, 7), Candidate(-math.inf, 0, 8)])
+    assert [c.token for c in continued] == [7, 7, 7]
     assert [score for score, _ in beam.open] == [-1.0, -math.inf, -math.inf]
 
 

@@ -17,10 +17,11 @@ def rules(
     may_separate: list[bool] | None = None,
     may_end: list[bool] | None = None,
     must_end: list[bool] | None = None,
+    ends: list[int] | None = None,
 ) -> Rules:
     return Rules(
-        forbidden=torch.tensor([0, 1]),
-        end=END,
+        forbidden=torch.tensor([0, 1, END, SEP]),
+        end=torch.tensor(ends or [END] * rows),
         separator=SEP,
         may_separate=torch.tensor(may_separate or [False] * rows),
         may_end=torch.tensor(may_end or [True] * rows),
@@ -76,9 +77,20 @@ def test_each_row_has_its_own_rules(vocabulary: int) -> None:
     assert float(values[3, 0]) == pytest.approx(float(expected[3, END]), rel=1e-5)
 
 
+def test_each_row_has_its_own_end_token() -> None:
+    logits = drawn(3, 10)
+    logits[:, [END, SEP]] += 20
+    given_rules = rules(3, ends=[END, SEP, SEP], must_end=[False, False, True])
+    values, ids = top_tokens(logits, given_rules, 8)
+    possible = [set(row[v > -torch.inf].tolist()) for row, v in zip(ids, values, strict=True)]
+    words = {3, 5, 6, 7, 8, 9}
+    assert possible == [words | {END}, words | {SEP}, {SEP}]
+
+
 def test_the_rules_of_a_part_are_those_of_its_rows() -> None:
     whole = rules(3, may_end=[True, False, True], must_end=[False, False, True])
     part = whole.rows(slice(1, 3))
+    assert part.end.tolist() == [END, END]
     assert part.may_end.tolist() == [False, True]
     assert part.must_end.tolist() == [False, True]
     assert len(part.may_separate) == 2

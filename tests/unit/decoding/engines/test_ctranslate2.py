@@ -19,14 +19,13 @@ from iada.decoding.engines.ctranslate2 import (
     EXPORT_FILE,
     CTranslate2Engine,
     exported_fingerprint,
-    model_fingerprint,
 )
 from iada.decoding.engines.huggingface import HuggingFaceEngine
-from iada.decoding.engines.interface import Request
+from iada.decoding.engines.interface import Request, model_fingerprint
 from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.export import (
-    Agreement,
-    agreement,
+    EngineComparison,
+    compare_engines,
     export_and_check,
     export_model,
     held_out_requests,
@@ -89,7 +88,7 @@ def test_all_engines_agree_greedily(
     ]
     assert len(requests) > 20
     for engine in others:
-        assert agreement(reference, engine, requests, 4096).share >= 0.99
+        assert compare_engines(reference, engine, requests, 4096).share >= 0.99
 
 
 def test_prefixes_limits_and_rules_are_kept(translator: DocumentTranslator, exported: Path) -> None:
@@ -104,6 +103,15 @@ def test_prefixes_limits_and_rules_are_kept(translator: DocumentTranslator, expo
     found, expected = engine.search(requests), reference.search(requests)
     assert [f[0].tokens for f in found] == [e[0].tokens for e in expected]
     assert {len(f[0].tokens) for f in found} >= {1, 2, 9}
+
+
+def test_another_end_token_is_refused(translator: DocumentTranslator, exported: Path) -> None:
+    engine = CTranslate2Engine(exported, translator.subwords, GREEDY)
+    special = translator.subwords.special
+    usual = Request((300, 301, 2), (1,), 5)
+    assert engine.search([replace(usual, end=special.eos)]) == engine.search([usual])
+    with pytest.raises(ModelError, match=r"must end with `<sep>`\. Choose `prefill`"):
+        engine.search([usual, replace(usual, end=special.sep)])
 
 
 def test_a_limit_is_that_of_the_request_and_not_of_its_batch(
@@ -275,7 +283,7 @@ def test_an_unknown_folder_is_not_overwritten(
     translator: DocumentTranslator, tmp_path: Path
 ) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(ModelError, match="exists and is no export"):
+    with pytest.raises(ModelError, match="exists and is not an export"):
         export_model(
             translator.model,
             translator.subwords,
@@ -325,7 +333,7 @@ def test_an_export_that_says_something_else_is_not_kept_unasked(
     caplog: pytest.LogCaptureFixture,
     allow: bool,
 ) -> None:
-    monkeypatch.setattr(export, "agreement", lambda *_: Agreement(97, 100))
+    monkeypatch.setattr(export, "compare_engines", lambda *_: EngineComparison(97, 100))
     data = RunFolder(trained_run).config().data
     folder = tmp_path / "x"
     arguments: dict[str, Any] = {"quantization": "float32", "windows": 2, "allow": allow}

@@ -1,11 +1,13 @@
 """Search with `generate`: the same in any batch, within its limits, for every architecture."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import MarianMTModel, PreTrainedModel
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
@@ -191,6 +193,68 @@ def test_only_a_model_that_takes_position_ids_reads_prefixes_in_one_pass(
     engine: Callable[..., HuggingFaceEngine], architecture: str, can_pad: bool
 ) -> None:
     assert engine(architecture).can_pad == can_pad
+
+
+class WindowModel(MarianMTModel):
+    """Reads one number per window, which makes a token more probable, and notes its shapes."""
+
+    window_inputs = ("first_sentence",)
+    counts_positions = True
+
+    def forward(self, *args: Any, first_sentence: Tensor, **kwargs: Any) -> Any:
+        self.seen = getattr(self, "seen", [])
+        self.seen.append(first_sentence.tolist())
+        outputs = super().forward(*args, **kwargs)
+        outputs.logits[:, :, 33] += 10.0 * first_sentence[:, None]
+        return outputs
+
+    def prepare_inputs_for_generation(self, *args: Any, **kwargs: Any) -> Any:
+        inputs = super().prepare_inputs_for_generation(*args, **kwargs)
+        return {**inputs, "first_sentence": kwargs["first_sentence"]}
+
+
+@pytest.fixture
+def window_model(tiny_model: ModelFactory) -> WindowModel:
+    stock = tiny_model("marian")
+    model = WindowModel(stock.config).double()
+    model.load_state_dict(stock.state_dict())
+    return model
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_inputs_of_a_window_reach_the_model_once_per_beam(
+    window_model: WindowModel, special: SpecialIds, beam: int
+) -> None:
+    search = HuggingFaceEngine(window_model, special, DecodeConfig(beam=beam))
+    requests = [
+        replace(request, inputs=inputs)
+        for request, inputs in zip(
+            EQUAL_PREFIXES, ({"first_sentence": 2}, {}, {"first_sentence": 1}), strict=True
+        )
+    ]
+    answers = translate(search, requests)
+    # A missing number is 0.
+    assert all(seen == [2] * beam + [0] * beam + [1] * beam for seen in window_model.seen)
+    assert set(answers[0]) == set(answers[2]) == {33}
+    assert 33 not in answers[1]
+
+
+def test_a_model_that_counts_positions_is_left_alone(
+    window_model: WindowModel, engine: Callable[..., HuggingFaceEngine], special: SpecialIds
+) -> None:
+    own = HuggingFaceEngine(window_model, special, DecodeConfig(beam=1))
+    stock = engine("marian")
+
+    def scores(search: HuggingFaceEngine, requests: Sequence[Request]) -> list[float]:
+        return [found[0].score for found in search.search(requests)]
+
+    expected = [scores(stock, [request])[0] for request in MIXED_PREFIXES]
+    assert scores(stock, MIXED_PREFIXES) == pytest.approx(expected)
+    # This one does not keep its promise to count: padding shifts its positions.
+    assert own.can_pad
+    assert [scores(own, [request])[0] for request in MIXED_PREFIXES] == pytest.approx(expected)
+    assert scores(own, MIXED_PREFIXES)[1:2] == pytest.approx(expected[1:2])
+    assert scores(own, MIXED_PREFIXES)[::2] != pytest.approx(expected[::2])
 
 
 def test_search_leaves_no_hook_behind(engine: Callable[..., HuggingFaceEngine]) -> None:

@@ -13,6 +13,7 @@ from transformers import MarianMTModel
 from iada.config.decode import DecodeConfig
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
+from iada.decoding.engines import ENGINES
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Request
 from iada.decoding.engines.prefill import engine as prefill
@@ -244,6 +245,23 @@ def test_only_stock_models_are_supported(
     class Other(MarianMTModel):
         pass
 
-    assert PrefillEngine.supports(random_model(special, 0))
-    assert not PrefillEngine.supports(tiny_model("bart"))
-    assert not PrefillEngine.supports(Other(random_model(special, 0).config))
+    assert ENGINES["prefill"].takes(random_model(special, 0))
+    assert not ENGINES["prefill"].takes(tiny_model("bart"))
+    assert not ENGINES["prefill"].takes(Other(random_model(special, 0).config))
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_every_row_has_its_own_end_as_in_generate(special: SpecialIds, beam: int) -> None:
+    model = random_model(special, 9)
+    with torch.no_grad():
+        model.final_logits_bias[0, [special.sep, special.eos]] += 3
+    config = DecodeConfig(beam=beam)
+    engines = PrefillEngine(model, special, config), HuggingFaceEngine(model, special, config)
+    ends = (None, special.sep, special.eos, 30)
+    requests = [replace(r, end=ends[i % 4]) for i, r in enumerate(drawn_requests(9, 12))]
+    assert_alike(*engines, requests)
+    for request, hypotheses in zip(requests, engines[0].search(requests), strict=True):
+        # Neither the own end nor that of another row is part of a translation.
+        assert not {*hypotheses[0].tokens} & {request.end, special.eos, special.sep}
+    usual = [replace(request, end=None) for request in requests]
+    assert engines[0].search(usual) != engines[0].search(requests)

@@ -1,11 +1,10 @@
-"""A stock Marian model, its decoder written for beams that share what they have in common.
+"""A stock Marian model whose decoder shares one key-value cache between the beams of a row.
 
-The keys and values of a row lie in slots: first those of its prefix, then one per beam and step.
-A table says which slots each beam sees, so beams that part and die copy nothing. All beams of a
-row are the queries of one attention over its slots, and over its source, which are kept once per
-row. Slots that no beam sees any more are removed from time to time.
-
-Memories of groups of sentences to one memory, padded to the longest.
+The cache of a row holds first the keys and values of its prefix, then one entry per beam and step.
+A mask says which entries each beam attends to, so reordering beams copies no keys or values. All
+beams of a row are the queries of one attention over its entries, and over its source, whose keys
+and values are kept once per row. Entries that no beam attends to any more are removed from time to
+time.
 """
 
 from collections.abc import Sequence
@@ -19,11 +18,11 @@ from iada.decoding.engines.prefill.int8 import Attention
 
 
 @dataclass
-class LayerMemory:
-    """What one decoder layer remembers of every row."""
+class LayerCache:
+    """Keys and values of one decoder layer, for every row."""
 
     keys: Tensor
-    """(rows, heads, slots, head size); only the first `Memory.used` slots are filled."""
+    """(rows, heads, capacity, head size); the first `KeyValueCache.length` entries are in use."""
     values: Tensor
     """Like `keys`."""
     source_keys: Tensor
@@ -33,75 +32,79 @@ class LayerMemory:
 
 
 @dataclass
-class Memory:
-    """What the decoder remembers of every row."""
+class KeyValueCache:
+    """Keys and values of all decoder layers, and which beam attends to which of them."""
 
-    layers: list[LayerMemory]
-    sees: Tensor
-    """(rows, beams, slots) bool: which slots each beam attends to."""
-    sees_source: Tensor
+    layers: list[LayerCache]
+    attention_mask: Tensor
+    """(rows, beams, capacity) bool: the entries that each beam attends to."""
+    source_mask: Tensor
     """(rows, 1, 1, source length) bool"""
     positions: Tensor
     """(rows,) position of the next token."""
-    used: int
-    """Number of slots in use."""
+    length: int
+    """Number of entries in use."""
 
-    def follow(self, parents: Tensor) -> None:
-        """Let each beam see what its parent sees; parents are (rows, beams)."""
-        self.sees = self.sees.gather(1, parents[:, :, None].expand(-1, -1, self.sees.shape[2]))
+    def reorder(self, parents: Tensor) -> None:
+        """Give each beam the entries of its parent; parents are (rows, beams)."""
+        mask = self.attention_mask
+        self.attention_mask = mask.gather(1, parents[:, :, None].expand(-1, -1, mask.shape[2]))
 
-    def keep_rows(self, rows: Tensor) -> None:
-        """Forget all rows but those with the given numbers."""
+    def select_rows(self, rows: Tensor) -> None:
+        """Keep the rows with the given numbers alone."""
         for layer in self.layers:
             layer.keys = layer.keys[rows]
             layer.values = layer.values[rows]
             layer.source_keys = layer.source_keys[rows]
             layer.source_values = layer.source_values[rows]
-        self.sees = self.sees[rows]
-        self.sees_source = self.sees_source[rows]
+        self.attention_mask = self.attention_mask[rows]
+        self.source_mask = self.source_mask[rows]
         self.positions = self.positions[rows]
 
-    def live_slots(self) -> tuple[Tensor, int]:
-        """Return (rows, used) bool, whether any beam sees a slot, and the most of any row."""
-        alive = self.sees[:, :, : self.used].any(dim=1)
-        return alive, int(alive.sum(dim=1).max())
+    def find_live_entries(self) -> tuple[Tensor, int]:
+        """Return (rows, length) bool, whether any beam attends to an entry, and the largest count.
 
-    def forget_dead_slots(self, alive: Tensor, count: int) -> None:
-        """Keep the slots that are alive, in their order; see `live_slots`."""
-        # A stable sort puts the living first and keeps their order.
-        order = alive.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
+        The count is that of the row with most live entries.
+        """
+        is_live = self.attention_mask[:, :, : self.length].any(dim=1)
+        return is_live, int(is_live.sum(dim=1).max())
+
+    def compact(self, is_live: Tensor, count: int) -> None:
+        """Keep the live entries alone, in their order; see `find_live_entries`."""
+        # A stable sort puts the live ones first and keeps their order.
+        order = is_live.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
         for layer in self.layers:
-            layer.keys = self._moved(layer.keys, order)
-            layer.values = self._moved(layer.values, order)
-        seen = torch.zeros_like(self.sees)
-        beams = self.sees.shape[1]
-        seen[:, :, :count] = self.sees.gather(2, order[:, None].expand(-1, beams, -1))
-        self.sees = seen
-        self.used = count
+            layer.keys = self._gather(layer.keys, order)
+            layer.values = self._gather(layer.values, order)
+        mask = torch.zeros_like(self.attention_mask)
+        beams = mask.shape[1]
+        mask[:, :, :count] = self.attention_mask.gather(2, order[:, None].expand(-1, beams, -1))
+        self.attention_mask = mask
+        self.length = count
 
-    def reserve(self, slots: int) -> None:
-        """Make room for so many slots after those in use."""
-        if self.used + slots <= self.sees.shape[2]:
+    def reserve(self, entries: int) -> None:
+        """Make room for so many entries after those in use."""
+        if self.length + entries <= self.attention_mask.shape[2]:
             return
-        # Far more than asked for: everything is copied to a new place.
-        more = max(slots, self.used // 2)
-        self.sees = nn.functional.pad(self.sees[:, :, : self.used], (0, more))
+        # Far more than requested, because everything is copied.
+        more = max(entries, self.length // 2)
+        self.attention_mask = nn.functional.pad(self.attention_mask[:, :, : self.length], (0, more))
         for layer in self.layers:
-            layer.keys = self._grown(layer.keys, more)
-            layer.values = self._grown(layer.values, more)
+            layer.keys = self._enlarge(layer.keys, more)
+            layer.values = self._enlarge(layer.values, more)
 
-    def _grown(self, states: Tensor, more: int) -> Tensor:
+    def _enlarge(self, states: Tensor, more: int) -> Tensor:
         rows, heads, _, size = states.shape
-        grown = states.new_empty(rows, heads, self.used + more, size)
-        grown[:, :, : self.used] = states[:, :, : self.used]
-        return grown
+        larger = states.new_empty(rows, heads, self.length + more, size)
+        larger[:, :, : self.length] = states[:, :, : self.length]
+        return larger
 
-    def _moved(self, states: Tensor, order: Tensor) -> Tensor:
+    def _gather(self, states: Tensor, order: Tensor) -> Tensor:
         rows, heads, _, size = states.shape
-        moved = torch.empty_like(states)
+        gathered = torch.empty_like(states)
         index = order[:, None, :, None].expand(rows, heads, -1, size)
-        moved[:, :, : order.shape[1]] = states.gather(2, index)
-        return moved
+        gathered[:, :, : order.shape[1]] = states.gather(2, index)
+        return gathered
 
 
 class MarianSearchModel:
@@ -111,7 +114,7 @@ class MarianSearchModel:
     """
 
     def __init__(self, model: Any, attention: Attention) -> None:
-        """Take a model apart.
+        """Look up the parts of a model.
 
         Args:
             model: a stock `MarianMTModel`.
@@ -129,10 +132,10 @@ class MarianSearchModel:
         logits: Tensor = self.projection(hidden)
         return (logits if self.logits_bias is None else logits + self.logits_bias).float()
 
-    def begin(
+    def prefill(
         self, source: Tensor, source_mask: Tensor, prefix: Tensor, prefix_lengths: Tensor
-    ) -> tuple[Tensor, Memory]:
-        """Read sources and target prefixes, each in one pass.
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Encode sources and read target prefixes, each in one pass.
 
         Args:
             source: (rows, source length) ids, padded on the right.
@@ -141,70 +144,73 @@ class MarianSearchModel:
             prefix_lengths: (rows,).
 
         Returns:
-            The hidden state after each prefix (rows, dim), and the memory with one beam per row.
+            The hidden state after each prefix (rows, dim), and the cache, with one beam per row.
         """
-        sees_source = source_mask[:, None, None, :]
-        encoded = self._encode(source, None if bool(source_mask.all()) else sees_source)
+        source_mask = source_mask[:, None, None, :]
+        encoded = self._encode(source, None if bool(source_mask.all()) else source_mask)
         length = prefix.shape[1]
         hidden = _embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
         last = prefix_lengths - 1
-        memories = []
+        layers = []
         for layer in self.decoder.layers:
-            memory = LayerMemory(
+            cached = LayerCache(
                 *self._keys_and_values(layer.self_attn, hidden),
                 *self._keys_and_values(layer.encoder_attn, encoded),
             )
-            memories.append(memory)
+            layers.append(cached)
             mask = None
             if layer is self.decoder.layers[-1]:
-                # Nothing reads the other positions of the last layer.
+                # Nothing else attends to the other positions of the last layer.
                 hidden = hidden[torch.arange(len(last), device=last.device), last][:, None]
                 mask = (torch.arange(length, device=last.device) <= last[:, None])[:, None, None]
-            hidden = self._layer(layer, hidden, memory, mask, sees_source, is_causal=mask is None)
-        sees = torch.arange(length, device=last.device) <= last[:, None]
-        return hidden[:, -1], Memory(memories, sees[:, None], sees_source, prefix_lengths, length)
+            hidden = self._layer(layer, hidden, cached, mask, source_mask, is_causal=mask is None)
+        is_prefix = torch.arange(length, device=last.device) <= last[:, None]
+        cache = KeyValueCache(layers, is_prefix[:, None], source_mask, prefix_lengths, length)
+        return hidden[:, -1], cache
 
-    def step(self, tokens: Tensor, memory: Memory) -> Tensor:
-        """Read the next token of every beam and remember it.
+    def step(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
+        """Read the next token of every beam and add its keys and values to the cache.
 
         Args:
             tokens: (rows, beams) ids.
-            memory: of the tokens before; each beam gets one slot more.
+            cache: of the tokens before; each beam gets one more entry.
 
         Returns:
             Hidden states, (rows, beams, dim).
         """
         beams = tokens.shape[1]
-        memory.reserve(beams)
-        first, stop = memory.used, memory.used + beams
-        memory.used = stop
-        memory.sees[:, :, first:stop] = torch.eye(beams, dtype=torch.bool, device=tokens.device)
-        sees = memory.sees[:, None, :, :stop]
-        # A sentence that is done is read on until its row goes, maybe beyond the last position.
+        cache.reserve(beams)
+        first, stop = cache.length, cache.length + beams
+        cache.length = stop
+        cache.attention_mask[:, :, first:stop] = torch.eye(
+            beams, dtype=torch.bool, device=tokens.device
+        )
+        mask = cache.attention_mask[:, None, :, :stop]
+        # A finished sentence is decoded until its row is removed, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
-        hidden = _embed(self.decoder, tokens, memory.positions[:, None].clamp(max=last))
-        for layer, layer_memory in zip(self.decoder.layers, memory.layers, strict=True):
+        hidden = _embed(self.decoder, tokens, cache.positions[:, None].clamp(max=last))
+        for layer, layer_cache in zip(self.decoder.layers, cache.layers, strict=True):
             keys, values = self._keys_and_values(layer.self_attn, hidden)
-            layer_memory.keys[:, :, first:stop] = keys
-            layer_memory.values[:, :, first:stop] = values
-            filled = LayerMemory(
-                layer_memory.keys[:, :, :stop],
-                layer_memory.values[:, :, :stop],
-                layer_memory.source_keys,
-                layer_memory.source_values,
+            layer_cache.keys[:, :, first:stop] = keys
+            layer_cache.values[:, :, first:stop] = values
+            filled = LayerCache(
+                layer_cache.keys[:, :, :stop],
+                layer_cache.values[:, :, :stop],
+                layer_cache.source_keys,
+                layer_cache.source_values,
             )
-            hidden = self._layer(layer, hidden, filled, sees, memory.sees_source)
-        memory.positions = memory.positions + 1
+            hidden = self._layer(layer, hidden, filled, mask, cache.source_mask)
+        cache.positions = cache.positions + 1
         return hidden
 
-    def _encode(self, source: Tensor, sees: Tensor | None) -> Tensor:
+    def _encode(self, source: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the states of the last encoder layer, (rows, source length, dim)."""
         hidden = _embed(
             self.encoder, source, torch.arange(source.shape[1], device=source.device)[None]
         )
         for layer in self.encoder.layers:
             keys, values = self._keys_and_values(layer.self_attn, hidden)
-            attended = self._attend(layer.self_attn, hidden, keys, values, sees)
+            attended = self._attend(layer.self_attn, hidden, keys, values, attention_mask)
             hidden = _feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
         return hidden
 
@@ -212,18 +218,18 @@ class MarianSearchModel:
         self,
         layer: Any,
         hidden: Tensor,
-        memory: LayerMemory,
-        sees: Tensor | None,
-        sees_source: Tensor,
+        cache: LayerCache,
+        attention_mask: Tensor | None,
+        source_mask: Tensor,
         *,
         is_causal: bool = False,
     ) -> Tensor:
         """Run one post-norm decoder layer on (rows, queries, dim)."""
-        own = memory.keys, memory.values
-        attended = self._attend(layer.self_attn, hidden, *own, sees, is_causal=is_causal)
+        own = cache.keys, cache.values
+        attended = self._attend(layer.self_attn, hidden, *own, attention_mask, is_causal=is_causal)
         hidden = layer.self_attn_layer_norm(hidden + attended)
-        source = memory.source_keys, memory.source_values
-        attended = self._attend(layer.encoder_attn, hidden, *source, sees_source)
+        source = cache.source_keys, cache.source_values
+        attended = self._attend(layer.encoder_attn, hidden, *source, source_mask)
         return _feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
 
     def _attend(
@@ -232,7 +238,7 @@ class MarianSearchModel:
         hidden: Tensor,
         keys: Tensor,
         values: Tensor,
-        sees: Tensor | None,
+        attention_mask: Tensor | None,
         *,
         is_causal: bool = False,
     ) -> Tensor:
@@ -240,7 +246,7 @@ class MarianSearchModel:
             _heads(attention, attention.q_proj(hidden)),
             keys,
             values,
-            sees,
+            attention_mask,
             is_causal=is_causal,
             scale=attention.scaling,
         )
@@ -251,7 +257,7 @@ class MarianSearchModel:
         """Return two tensors (rows, heads, length, head size) of states (rows, length, dim)."""
         keys = _heads(attention, attention.k_proj(states))
         values = _heads(attention, attention.v_proj(states))
-        return self.attention.remembered(keys, values)
+        return self.attention.to_cache(keys, values)
 
 
 def _embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
@@ -268,47 +274,48 @@ def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
 
 
 def _heads(attention: Any, states: Tensor) -> Tensor:
-    """Part the heads: (rows, length, dim) to (rows, heads, length, head size)."""
+    """Split the heads: (rows, length, dim) to (rows, heads, length, head size)."""
     rows, length, _ = states.shape
     return states.view(rows, length, attention.num_heads, attention.head_dim).transpose(1, 2)
 
 
-def merge_memories(memories: Sequence[Memory], room: int) -> Memory:
-    """Join the rows of several memories.
+def merge_caches(caches: Sequence[KeyValueCache], room: int) -> KeyValueCache:
+    """Join the rows of several caches, padded to the longest.
 
     Args:
-        memories: with one beam each.
-        room: number of free slots to leave at the end.
+        caches: with one beam each.
+        room: number of free entries to leave at the end.
     """
-    used = max(memory.used for memory in memories)
-    source = max(memory.sees_source.shape[3] for memory in memories)
+    length = max(cache.length for cache in caches)
+    source = max(cache.source_mask.shape[3] for cache in caches)
     layers = [
-        LayerMemory(
-            keys=_joined([layer.keys for layer in same], used + room),
-            values=_joined([layer.values for layer in same], used + room),
-            source_keys=_joined([layer.source_keys for layer in same], source),
-            source_values=_joined([layer.source_values for layer in same], source),
+        LayerCache(
+            keys=_stack([layer.keys for layer in same], length + room),
+            values=_stack([layer.values for layer in same], length + room),
+            source_keys=_stack([layer.source_keys for layer in same], source),
+            source_values=_stack([layer.source_values for layer in same], source),
         )
-        for same in zip(*(memory.layers for memory in memories), strict=True)
+        for same in zip(*(cache.layers for cache in caches), strict=True)
     ]
-    rows = sum(len(memory.positions) for memory in memories)
-    sees = torch.zeros(rows, 1, used + room, dtype=torch.bool, device=memories[0].sees.device)
-    sees_source = torch.zeros(rows, 1, 1, source, dtype=torch.bool, device=sees.device)
+    rows = sum(len(cache.positions) for cache in caches)
+    device = caches[0].attention_mask.device
+    attention_mask = torch.zeros(rows, 1, length + room, dtype=torch.bool, device=device)
+    source_mask = torch.zeros(rows, 1, 1, source, dtype=torch.bool, device=device)
     start = 0
-    for memory in memories:
-        part = slice(start, start + len(memory.positions))
-        sees[part, :, : memory.used] = memory.sees
-        sees_source[part, :, :, : memory.sees_source.shape[3]] = memory.sees_source
+    for cache in caches:
+        part = slice(start, start + len(cache.positions))
+        attention_mask[part, :, : cache.length] = cache.attention_mask
+        source_mask[part, :, :, : cache.source_mask.shape[3]] = cache.source_mask
         start = part.stop
-    positions = torch.cat([memory.positions for memory in memories])
-    return Memory(layers, sees, sees_source, positions, used)
+    positions = torch.cat([cache.positions for cache in caches])
+    return KeyValueCache(layers, attention_mask, source_mask, positions, length)
 
 
-def _joined(parts: Sequence[Tensor], slots: int) -> Tensor:
-    """Stack (rows, heads, slots, head size) tensors, with zeros where one has fewer slots."""
+def _stack(parts: Sequence[Tensor], entries: int) -> Tensor:
+    """Stack (rows, heads, entries, head size) tensors, with zeros where one has fewer entries."""
     first = parts[0]
     rows = sum(len(part) for part in parts)
-    whole = first.new_zeros(rows, first.shape[1], slots, first.shape[3])
+    whole = first.new_zeros(rows, first.shape[1], entries, first.shape[3])
     start = 0
     for part in parts:
         whole[start : start + len(part), :, : part.shape[2]] = part

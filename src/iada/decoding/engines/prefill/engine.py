@@ -1,7 +1,7 @@
 """Our own beam search for stock Marian models: the target prefix is read in one pass.
 
-Sources and prefixes are encoded in small groups of like length, the beams of all sentences then go
-on together, and sentences that are done leave the batch. Results are those of `generate`.
+Sources and prefixes are encoded in small groups of similar length, then the beams of all sentences
+are extended together, and finished sentences leave the batch. Results are those of `generate`.
 """
 
 from collections.abc import Sequence
@@ -9,25 +9,41 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import MarianMTModel
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
-from iada.decoding.engines.interface import Hypothesis, Request
-from iada.decoding.engines.prefill.decoder import MarianSearchModel, Memory, merge_memories
-from iada.decoding.engines.prefill.int8 import Attention, FixedPointAttention, with_int8_layers
+from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request
+from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
+from iada.decoding.engines.prefill.int8 import (
+    Attention,
+    FixedPointAttention,
+    is_available,
+    with_int8_layers,
+)
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
+from iada.errors import ModelError
 
 # Padded tokens of one side that are encoded at once: enough for full speed, and little padding.
 _GROUP_TOKENS = 768
 # Rows whose logits exist at the same time.
 _LOGIT_ROWS = 160
-# Steps between looks for finished sentences and dead slots to remove.
+# Steps between two searches for finished sentences and dead cache entries to remove.
 _TIDY_INTERVAL = 4
 
 
+def open_prefill(setup: EngineSetup) -> "PrefillEngine":
+    """Open a stock model, in int8 where this machine can compute it."""
+    is_int8 = setup.decode.precision == "int8"
+    if is_int8 and (setup.model.device.type != "cpu" or not is_available()):
+        raise ModelError(
+            "int8 needs a CPU and a PyTorch that was built with oneDNN. Set "
+            "`decode.precision: float32`."
+        )
+    return PrefillEngine(setup.model, setup.subwords.special, setup.decode)
+
+
 class PrefillEngine:
-    """Search on PyTorch, with prefix and source kept once per sentence."""
+    """Search on PyTorch, with prefix and source cached once per sentence."""
 
     name = "prefill"
 
@@ -35,7 +51,7 @@ class PrefillEngine:
         """Prepare a model.
 
         Args:
-            model: a stock `MarianMTModel`; see `supports`.
+            model: a stock `MarianMTModel`.
             special: ids of the special tokens.
             config: how to search.
         """
@@ -48,55 +64,52 @@ class PrefillEngine:
             self.model = MarianSearchModel(model, Attention())
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
 
-    @staticmethod
-    def supports(model: Any) -> bool:
-        """Tell whether the engine knows the architecture."""
-        return type(model) is MarianMTModel
-
     @torch.inference_mode()
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         """Return the best hypotheses of each request, best first."""
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].source))
         ordered = [requests[i] for i in order]
         searches = [
-            BeamSearch(self.config.beam, self.config.length_penalty, self.special.eos, r.max_new)
+            BeamSearch(
+                self.config.beam, self.config.length_penalty, r.end_token(self.special), r.max_new
+            )
             for r in ordered
         ]
-        hidden, memory = self._begin(ordered)
-        self._run(ordered, searches, hidden, memory)
+        hidden, cache = self._prefill(ordered)
+        self._run(ordered, searches, hidden, cache)
         found: list[list[Hypothesis]] = [[] for _ in requests]
         for number, search in zip(order, searches, strict=True):
             found[number] = search.ended[: self.config.n_best]
         return found
 
-    def _begin(self, requests: Sequence[Request]) -> tuple[Tensor, Memory]:
-        """Encode sources and read prefixes; (rows, dim) hidden states and the memory."""
-        hidden, memories = [], []
+    def _prefill(self, requests: Sequence[Request]) -> tuple[Tensor, KeyValueCache]:
+        """Encode sources and read prefixes; return (rows, dim) hidden states and the cache."""
+        hidden, caches = [], []
         for group in _groups([max(len(r.source), len(r.prefix)) for r in requests]):
-            source = _padded([r.source for r in requests[group]], self.special.pad)
-            prefix = _padded([r.prefix for r in requests[group]], self.special.pad)
+            source = _pad([r.source for r in requests[group]], self.special.pad)
+            prefix = _pad([r.prefix for r in requests[group]], self.special.pad)
             lengths = torch.tensor([len(r.prefix) for r in requests[group]])
             is_source = torch.arange(source.shape[1]) < torch.tensor(
                 [[len(r.source)] for r in requests[group]]
             )
-            states, memory = self.model.begin(
+            states, cache = self.model.prefill(
                 source.to(self.device),
                 is_source.to(self.device),
                 prefix.to(self.device),
                 lengths.to(self.device),
             )
             hidden.append(states)
-            memories.append(memory)
+            caches.append(cache)
         longest = max(r.max_new for r in requests)
         room = self.config.beam * min(longest, 4 * _TIDY_INTERVAL)
-        return torch.cat(hidden), merge_memories(memories, room)
+        return torch.cat(hidden), merge_caches(caches, room)
 
     def _run(
         self,
         requests: Sequence[Request],
         searches: Sequence[BeamSearch],
         hidden: Tensor,
-        memory: Memory,
+        cache: KeyValueCache,
     ) -> None:
         """Search until every sentence is done."""
         rows = list(range(len(requests)))
@@ -109,18 +122,18 @@ class PrefillEngine:
             alive = [place for place, i in enumerate(rows) if not searches[i].is_done]
             if not alive:
                 return
-            memory.follow(parents)
+            cache.reorder(parents)
             step += 1
             if step % _TIDY_INTERVAL == 0:
                 if len(alive) < len(rows):
                     kept = torch.tensor(alive, device=self.device)
-                    memory.keep_rows(kept)
+                    cache.select_rows(kept)
                     tokens = tokens[kept]
                     rows = [rows[place] for place in alive]
-                living, count = memory.live_slots()
-                if memory.used - count > count // 4:
-                    memory.forget_dead_slots(living, count)
-            hidden = self.model.step(tokens, memory)
+                is_live, count = cache.find_live_entries()
+                if cache.length - count > count // 4:
+                    cache.compact(is_live, count)
+            hidden = self.model.step(tokens, cache)
 
     def _choose(
         self, requests: Sequence[Request], searches: Sequence[BeamSearch], hidden: Tensor
@@ -130,10 +143,10 @@ class PrefillEngine:
         Args:
             requests: of the rows.
             searches: of the rows, advanced by one step unless they are done.
-            hidden: (rows, beams, dim), or (rows, 1, dim) at first, when all beams are alike.
+            hidden: (rows, beams, dim), or (rows, 1, dim) at first, when all beams are equal.
 
         Returns:
-            (rows, beams) numbers of the beams that go on, and (rows, beams) their next tokens.
+            (rows, beams) numbers of the beams that are extended, and (rows, beams) their tokens.
         """
         rows, beams, _ = hidden.shape
         scores, ids = self._candidates(requests, searches, hidden.flatten(0, 1), beams)
@@ -168,18 +181,16 @@ class PrefillEngine:
         beams: int,
     ) -> tuple[Tensor, Tensor]:
         """Return (rows times beams, candidates) log-probabilities and ids."""
-        said = [len(search.open[0][1]) for search in searches]
+        lengths = [len(search.open[0][1]) for search in searches]
         special = self.special
-        pairs = list(zip(requests, said, strict=True))
+        pairs = list(zip(requests, lengths, strict=True))
 
-        def per_beam(flags: list[bool]) -> Tensor:
-            return torch.tensor(flags, device=self.device).repeat_interleave(beams)
+        def per_beam(values: Sequence[int]) -> Tensor:
+            return torch.tensor(values, device=self.device).repeat_interleave(beams)
 
         rules = Rules(
-            forbidden=torch.tensor(
-                [i for i in special.all if i not in (special.eos, special.sep)], device=self.device
-            ),
-            end=special.eos,
+            forbidden=torch.tensor(list(special.all), device=self.device),
+            end=per_beam([r.end_token(special) for r in requests]),
             separator=special.sep,
             may_separate=per_beam([r.may_separate for r in requests]),
             may_end=per_beam([length >= r.min_new for r, length in pairs]),
@@ -207,7 +218,7 @@ def _groups(lengths: Sequence[int]) -> list[slice]:
     return groups
 
 
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+def _pad(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
     """Return (rows, longest) ids, padded on the right."""
     width = max(len(row) for row in rows)
     return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])

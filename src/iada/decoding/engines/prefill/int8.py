@@ -1,16 +1,15 @@
-"""Linear layers in 8-bit integers, exact sums, one scale per input row.
+"""Linear layers in 8-bit integers, and an attention between them whose sums never round.
 
-Weights have one scale per output. Every input row is laid between its own smallest and largest
-value, so a row's result does not depend on what else is in the batch. Inputs use 7 bits: with 8 the
-processor's multiply-and-add of two products can overflow its 16 bits in silence.
+Weights have one scale per output. Every input row is mapped to the range between its own smallest
+and largest value, so the result of a row does not depend on the rest of the batch. Sums are exact.
+Inputs use 7 bits: with 8, the processor's multiply-and-add of two products can overflow its 16 bits
+silently.
 
-Attention of a search: as PyTorch computes it, or in numbers whose sums never round.
-
-How many slots and how much padding a row has depends on the batch, and so does the order in which
-attention adds. The rounding errors are far below what a float32 search notices, but 8-bit layers
-blow up every one that moves an input to another integer. Between them attention therefore takes
-numbers of few bits on a common grid: float32 holds every sum of their products exactly, so no order
-matters, and the products run at the full speed of float32.
+The number of cache entries and the padding of a row depend on the batch, and so does the order in
+which attention adds. The rounding errors are far below what changes a float32 search, but 8-bit
+layers amplify every one that moves an input to another integer. Between them attention therefore
+takes numbers of few bits on a common grid: float32 holds every sum of their products exactly, so
+the order does not matter, and the products run at the full speed of float32.
 """
 
 import copy
@@ -112,16 +111,16 @@ def with_int8_layers(module: nn.Module) -> nn.Module:
 # Integers up to 2 ** 24 are exact in float32.
 _EXACT_BITS = 24
 # Values get 9 bits and a sign; the shares they are added with sum to 2 ** 14, and rounding adds at
-# most one half per slot, so that 2 ** 15 slots stay exact.
+# most one half per entry, so that 2 ** 15 entries stay exact.
 _VALUE_BITS = 9
 _SHARE_BITS = 14
 
 
 class Attention:
-    """PyTorch's own."""
+    """Attention as PyTorch computes it."""
 
-    def remembered(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what is kept of keys and values, (rows, heads, slots, head size) each."""
+    def to_cache(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values as cached, (rows, heads, entries, head size) each."""
         return keys, values
 
     def attend(
@@ -129,33 +128,33 @@ class Attention:
         query: Tensor,
         keys: Tensor,
         values: Tensor,
-        sees: Tensor | None,
+        attention_mask: Tensor | None,
         *,
         is_causal: bool,
         scale: float,
     ) -> Tensor:
-        """Attend to slots.
+        """Attend to cache entries.
 
         Args:
             query: (rows, heads, queries, head size).
-            keys: as they are remembered.
-            values: as they are remembered.
-            sees: bool, broadcastable to (rows, heads, queries, slots); all are seen if None.
-            is_causal: whether query i sees slots 0 to i alone; then `sees` is None.
+            keys: from `to_cache`.
+            values: from `to_cache`.
+            attention_mask: bool, broadcastable to (rows, heads, queries, entries); None for all.
+            is_causal: whether query i attends to entries 0 to i alone, without a mask.
             scale: factor of the scores.
 
         Returns:
             (rows, heads, queries, head size)
         """
         return scaled_dot_product_attention(
-            query, keys, values, attn_mask=sees, is_causal=is_causal, scale=scale
+            query, keys, values, attn_mask=attention_mask, is_causal=is_causal, scale=scale
         )
 
 
 class FixedPointAttention(Attention):
     """The same numbers for a row, bit for bit, whatever else is in its batch; on CPUs."""
 
-    def remembered(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def to_cache(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Round; the last column of values is the step of the integers before it."""
         step = _step(values, _VALUE_BITS)
         return _on_grid(keys), torch.cat([(values / step).round_(), step], dim=-1)
@@ -165,18 +164,19 @@ class FixedPointAttention(Attention):
         query: Tensor,
         keys: Tensor,
         values: Tensor,
-        sees: Tensor | None,
+        attention_mask: Tensor | None,
         *,
         is_causal: bool,
         scale: float,
     ) -> Tensor:
-        """Attend to slots, as `Attention` does."""
+        """Attend to cache entries, as `Attention` does."""
         weights = torch.matmul(_on_grid(query), keys.transpose(2, 3)).mul_(scale)
         if is_causal:
             length = weights.shape[2]
-            sees = torch.ones(length, length, dtype=torch.bool, device=query.device).tril_()
-        if sees is not None:
-            weights.masked_fill_(~sees, -torch.inf)
+            every = torch.ones(length, length, dtype=torch.bool, device=query.device)
+            attention_mask = every.tril_()
+        if attention_mask is not None:
+            weights.masked_fill_(~attention_mask, -torch.inf)
         weights.sub_(weights.amax(dim=3, keepdim=True)).exp_()
         # In float64 the order moves a sum by far less than the float32 number it becomes.
         total = weights.sum(dim=3, keepdim=True, dtype=torch.float64)

@@ -1,16 +1,14 @@
-"""The most probable next tokens of every beam, without sorting the vocabulary.
-
-The largest values of a row lie in the blocks with the largest maxima, so only those blocks are
-looked at. Probabilities are normalised over all tokens, forbidden ones included, as `generate` of
-Transformers does it.
-
-Beam search of one sentence: which hypotheses go on, which have ended, when to stop.
+"""Beam search of one sentence, and the most probable next tokens of every beam.
 
 The rules are those of `generate` of Transformers, so that engines can be exchanged: twice as many
-candidates as beams are looked at, an end counts if it is among the best half, the score of a
-hypothesis is its log-probability divided by a power of its length (`</s>` counted), and the search
-stops when every beam has ended and no open hypothesis scores better than the worst of them. A
-single beam is greedy search and stops at its first end.
+candidates as beams are considered, an end counts if it is among the best half, the score of a
+hypothesis is its log-probability divided by a power of its length (end token counted), and the
+search stops when every beam has ended and no open hypothesis scores better than the worst of them.
+A single beam is greedy search and stops at its first end.
+
+The best tokens are found without sorting the vocabulary: the largest values of a row lie in the
+blocks with the largest maxima, so only those blocks are examined. Probabilities are normalised over
+all tokens, forbidden ones included, as `generate` does it.
 """
 
 import math
@@ -27,18 +25,18 @@ _BLOCK = 128
 
 @dataclass(frozen=True)
 class Rules:
-    """What the rows of a step may say."""
+    """What the rows of a step may generate."""
 
     forbidden: Tensor
-    """(tokens,) ids that no row may say."""
-    end: int
-    """Id of `</s>`."""
+    """(tokens,) ids that no row may generate, except as its end or separator."""
+    end: Tensor
+    """(rows,) id of the token that ends each row."""
     separator: int
     """Id of `<sep>`."""
     may_separate: Tensor
     """(rows,) bool: whether `<sep>` is allowed."""
     may_end: Tensor
-    """(rows,) bool: whether `</s>` is allowed."""
+    """(rows,) bool: whether the end token is allowed."""
     must_end: Tensor
     """(rows,) bool: whether nothing else is allowed."""
 
@@ -46,7 +44,7 @@ class Rules:
         """Return the rules of some of the rows."""
         return Rules(
             self.forbidden,
-            self.end,
+            self.end[part],
             self.separator,
             self.may_separate[part],
             self.may_end[part],
@@ -59,7 +57,7 @@ def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor
 
     Args:
         logits: (rows, vocabulary), overwritten.
-        rules: what the rows may say.
+        rules: what the rows may generate.
         count: number of tokens to return; all of them if there are fewer.
 
     Returns:
@@ -67,12 +65,14 @@ def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor
         (rows, count) ids.
     """
     total = logits.logsumexp(dim=1, keepdim=True)
+    end_column = rules.end[:, None]
+    end = logits.gather(1, end_column).masked_fill_(~rules.may_end[:, None], -torch.inf)
+    separator = logits[:, rules.separator].masked_fill(~rules.may_separate, -torch.inf)
     logits.index_fill_(1, rules.forbidden, -torch.inf)
-    logits[:, rules.separator].masked_fill_(~rules.may_separate, -torch.inf)
-    end = logits[:, rules.end].masked_fill(~rules.may_end, -torch.inf)
+    logits[:, rules.separator] = separator
     if bool(rules.must_end.any()):
         logits.masked_fill_(rules.must_end[:, None], -torch.inf)
-    logits[:, rules.end] = end
+    logits.scatter_(1, end_column, end)
     values, ids = _top(logits, min(count, logits.shape[1]))
     return values - total, ids
 
@@ -96,7 +96,7 @@ def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One token that one beam may say next."""
+    """One token that one beam may generate next."""
 
     log_probability: float
     """Of the whole hypothesis, this token included."""
@@ -111,51 +111,52 @@ class BeamSearch:
     beams: int
     length_penalty: float
     end: int
-    """Id of `</s>`."""
+    """Id of the token that ends a hypothesis."""
     max_new: int
-    """Most tokens of a hypothesis, `</s>` not counted."""
+    """Most tokens of a hypothesis, end token not counted."""
     open: list[tuple[float, tuple[int, ...]]] = field(default_factory=lambda: [(0.0, ())])
-    """Log-probability and tokens of the hypotheses that go on, best first; one at first."""
+    """Log-probability and tokens of the unfinished hypotheses, best first; one at the start."""
     ended: list[Hypothesis] = field(default_factory=list)
     """The best that have ended, best first."""
     is_done: bool = False
 
     @property
-    def is_over(self) -> bool:
-        """Whether open hypotheses may only end."""
+    def is_full(self) -> bool:
+        """Whether open hypotheses have reached their limit and may only end."""
         return len(self.open[0][1]) >= self.max_new
 
     def advance(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Take the best candidates of all beams, best first; return those that go on.
+        """Take the best candidates of all beams, best first; return those that stay open.
 
-        The result is as long as there are beams, filled up with hopeless ones; it is empty when
-        the search is done.
+        The result is as long as there are beams, filled up with candidates of probability 0; it is
+        empty when the search is done.
         """
         length = len(self.open[0][1]) + 1
-        was_over = self.is_over
+        was_full = self.is_full
         possible = [c for c in candidates if c.log_probability > -math.inf]
         if self.beams == 1:
             possible = possible[:1]
-        going_on: list[Candidate] = []
+        continued: list[Candidate] = []
         for rank, candidate in enumerate(possible):
             if candidate.token != self.end:
-                going_on.append(candidate)
+                continued.append(candidate)
             elif rank < self.beams:
                 tokens = self.open[candidate.beam][1]
                 score = candidate.log_probability / length**self.length_penalty
                 self.ended.append(Hypothesis(tokens, score))
-        going_on = going_on[: self.beams]
+        continued = continued[: self.beams]
         self.ended = sorted(self.ended, key=lambda h: -h.score)[: self.beams]
-        self.is_done = was_over or not going_on or self._nothing_better(going_on[0], length)
+        self.is_done = was_full or not continued or self._is_settled(continued[0], length)
         if self.is_done:
             self.open = [(-math.inf, ())] * self.beams
             return []
-        self.open = [(c.log_probability, (*self.open[c.beam][1], c.token)) for c in going_on]
-        missing = self.beams - len(going_on)
+        self.open = [(c.log_probability, (*self.open[c.beam][1], c.token)) for c in continued]
+        missing = self.beams - len(continued)
         self.open += [(-math.inf, self.open[0][1])] * missing
-        return going_on + [going_on[0]] * missing
+        return continued + [continued[0]] * missing
 
-    def _nothing_better(self, best: Candidate, length: int) -> bool:
+    def _is_settled(self, best: Candidate, length: int) -> bool:
+        """Tell whether no open hypothesis scores better than the worst that has ended."""
         if len(self.ended) < self.beams:
             return False
         score: float = best.log_probability / length**self.length_penalty
