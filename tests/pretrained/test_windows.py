@@ -216,7 +216,7 @@ def test_greedy_translation_is_that_of_generate(
         said = row[: row.index(special.eos)] if special.eos in row else row
         # Random models of bytes say line breaks, which no sentence may hold.
         expected.append(subwords.decode(said).replace("\r", " ").replace("\n", " "))
-    found = translator.translate([[text] for text in sentences])
+    found = translator.translate([Document(str(n), (text,)) for n, text in enumerate(sentences)])
     assert [document.sentences[0] for document in found] == expected
     assert len({*expected}) > 5
 
@@ -270,7 +270,7 @@ def test_a_sentence_too_long_for_the_model_is_refused_with_what_frames_it(
     needed = len(translator.frame.source(translator.subwords.encode(["The dog sleeps."])))
     assert needed > 30
     with pytest.raises(DataError, match=f"sentence 1 needs {needed} tokens"):
-        translator.translate([["The dog sleeps."]])
+        translator.translate(["The dog sleeps."])
 
 
 def test_whole_windows_cannot_be_translated_where_the_end_is_the_separator(
@@ -284,13 +284,11 @@ def test_whole_windows_cannot_be_translated_where_the_end_is_the_separator(
         decode=DecodeConfig(beam=1, unit="window"),
     )
     with pytest.raises(ModelError, match="translates sentence by sentence"):
-        translator.translate([["A lamp.", "It is new."]])
+        translator.translate(["A lamp.", "It is new."])
 
 
 @pytest.mark.parametrize("family", ["marian", "nllb", "mbart"])
-def test_documents_strings_and_lists_are_translated_with_context(
-    family: str, checkpoint: Checkpoint
-) -> None:
+def test_documents_are_translated_with_context(family: str, checkpoint: Checkpoint) -> None:
     translator = DocumentTranslator.from_pretrained(
         checkpoint(family),
         source_language="en",
@@ -299,9 +297,8 @@ def test_documents_strings_and_lists_are_translated_with_context(
         decode=DecodeConfig(beam=2, max_length_ratio=0.0, max_length_offset=5),
     )
     named = Document("a", ("The dog sleeps.", "", "It is old."))
-    first, second, third = translator.translate([named, list(named.sentences), "The dog sleeps."])
+    (first,) = translator.translate([named])
     assert first.name == "a"
-    assert first.sentences == second.sentences
     assert len(first) == 3
     assert first.sentences[1] == ""
-    assert third.sentences == first.sentences[:1]
+    assert translator.translate(list(named.sentences)) == list(first.sentences)

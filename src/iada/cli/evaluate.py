@@ -210,6 +210,8 @@ def run(command: EvaluateCommand) -> Path | None:
     if command.dry_run:
         print(_plan(command))
         return None
+    if command.run is not None and not _share_work(command.run, cxmi=command.cxmi):
+        return None
     with _comet(command.metrics) as scorer:
         return _score_run(command, scorer) if command.run else _score_files(command, scorer)
 
@@ -236,12 +238,28 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
         yield scorer
 
 
+def _share_work(run: Path, *, cxmi: bool) -> bool:
+    """Do what the processes of a launcher share; return whether this one computes the scores."""
+    from iada.decoding.shards import join_processes
+    from iada.decoding.translator import DocumentTranslator
+    from iada.evaluation.score_runs import measure_context_use, translate_test
+
+    processes = join_processes()
+    if processes.count == 1:
+        if cxmi:
+            measure_context_use(run)
+        return True
+    translator = DocumentTranslator.load(run, processes=processes)
+    if cxmi:
+        measure_context_use(run, translator)
+    translate_test(run, translator)
+    return processes.is_main
+
+
 def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path:
-    from iada.evaluation.score_runs import measure_context_use, score_run
+    from iada.evaluation.score_runs import score_run
 
     assert command.run is not None
-    if command.cxmi:
-        measure_context_use(command.run)
     scores, path = score_run(
         command.run, baseline=command.baseline, config=command.metrics, scorer=scorer
     )
