@@ -54,6 +54,8 @@ class RunConfig:
         if self.model.pretrained is None:
             rule = f"at most `model.max_positions` ({positions})"
             require(longest <= positions, "windows.max_length", rule, longest)
+            rank = self.train.lora.rank
+            require(rank == 0, "train.lora.rank", "0 without `model.pretrained`", rank)
         else:
             self._check_pretrained()
         rule = f"at least `windows.max_length` ({longest}), so that every window fits in a batch"

@@ -33,6 +33,7 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.adapters import ADAPTER_CONFIG, load_merged
 from iada.models.build import register_models
 from iada.models.observation import Observer
 from iada.models.pretrained import load_pretrained
@@ -291,6 +292,8 @@ class DocumentTranslator:
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
     register_models()
+    if (folder / ADAPTER_CONFIG).is_file():
+        return load_merged(folder).to(_device())
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:

@@ -17,6 +17,7 @@ from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import pretrained_frame
 from iada.errors import ModelError
+from iada.models.adapters import add_adapters
 from iada.models.build import build_model
 
 logger = logging.getLogger(__name__)
@@ -64,11 +65,16 @@ def start_model(
         checkpoint: where to read the weights of a pre-trained model that a run continues with; the
             model that it once started from may be gone.
     """
-    if isinstance(subwords, PretrainedSubwords):
-        # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
-        name = str(config.model.pretrained if checkpoint is None else checkpoint)
-        return load_pretrained(name, subwords)
-    return _build(config, subwords)
+    if not isinstance(subwords, PretrainedSubwords):
+        return _build(config, subwords)
+    # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
+    name = str(config.model.pretrained)
+    if config.train.lora.rank:
+        # A checkpoint has adapters alone; the Trainer loads them.
+        model = load_pretrained(name, subwords)
+        add_adapters(model, config.train.lora, name)
+        return model
+    return load_pretrained(name if checkpoint is None else str(checkpoint), subwords)
 
 
 def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
@@ -80,8 +86,13 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
         folder: where the trained model lies, if it is there already.
     """
     if isinstance(subwords, PretrainedSubwords):
-        settings = read_model_config(str(folder or config.model.pretrained))
-        return AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
+        name = str(config.model.pretrained)
+        has_config = folder is not None and (folder / "config.json").is_file()
+        settings = read_model_config(str(folder) if has_config else name)
+        model = AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
+        if config.train.lora.rank:
+            add_adapters(model, config.train.lora, name)
+        return model
     return _build(config, subwords)
 
 

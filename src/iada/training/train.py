@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
+from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
 from iada.models.pretrained import build_shape, start_model
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import (
@@ -97,7 +99,7 @@ def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
         checkpoint.best.name,
     )
     with staged_folder(folder.model) as staging:
-        for pattern in ("*config.json", "model*.safetensors*"):
+        for pattern in ("*config.json", "*model*.safetensors*"):
             for path in checkpoint.best.glob(pattern):
                 shutil.copyfile(path, staging / path.name)
         load_subwords(folder.tokenizer).save(staging)
@@ -139,7 +141,7 @@ def _train(
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
     if state.is_main_process:
-        _save_model(folder, model, corpus.subwords)
+        _save_model(folder, model, corpus.subwords, merge=config.train.lora.merge)
 
 
 def _configure_torch(config: TrainConfig) -> None:
@@ -321,10 +323,26 @@ def _report_held(windows: Windows) -> None:
         )
 
 
-def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding) -> None:
+def _save_adapters(model: Any, folder: Path, *, merge: bool) -> None:
+    """Save adapters with the configuration of their model, or merged into it."""
+    model.save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    if merge:
+        merged = load_merged(folder)
+        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+            (folder / name).unlink()
+        merged.generation_config = model.generation_config
+        merged.save_pretrained(folder)
+
+
+def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding, *, merge: bool) -> None:
     with staged_folder(folder.model) as staging, warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
-        model.save_pretrained(staging)
+        if has_adapters(model):
+            _save_adapters(model, staging, merge=merge)
+        else:
+            model.save_pretrained(staging)
         subwords.save(staging)
     logger.info("Model saved in %s", folder.model)
