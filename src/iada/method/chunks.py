@@ -80,6 +80,10 @@ def compare(
         write_gradients: leave the gradients of `write_nll_gradient` plus those of the weighted
             divergence in `logits`. Otherwise the content of `logits` is undefined.
     """
+    if agreement.divergence == "kl":
+        return _compare_one_way(
+            logits, views, agreement, nll_weights=nll_weights, write_gradients=write_gradients
+        )
     first, second = logits
     p, q = views
     half = 0.5 * agreement.weight
@@ -106,6 +110,32 @@ def compare(
             if not agreement.stop_first:
                 first.sub_(q.probabilities, alpha=shared)
     return 0.5 * (divergence + other_divergence).sum()
+
+
+def _compare_one_way(
+    logits: tuple[Tensor, Tensor],
+    views: tuple[Softmax, Softmax],
+    agreement: Agreement,
+    *,
+    nll_weights: tuple[float, float],
+    write_gradients: bool,
+) -> Tensor:
+    """Sum KL(P‖Q) over rows; arguments and result as in `compare`."""
+    first, second = logits
+    p, q = views
+    weight = agreement.weight
+    ratio = first.sub_(second).sub_(p.log_normalizer - q.log_normalizer)
+    divergence = _expectation(p, ratio)
+    if write_gradients:
+        # P (log P − log Q − KL) at P's logits, Q − P at Q's.
+        torch.mul(q.probabilities, nll_weights[1] + weight, out=second)
+        second.sub_(p.probabilities, alpha=weight)
+        if agreement.stop_first:
+            write_nll_gradient(first, p, nll_weights[0])
+        else:
+            scale = nll_weights[0] - weight * divergence
+            torch.add(scale, ratio, alpha=weight, out=first).mul_(p.probabilities)
+    return divergence.sum()
 
 
 def _log_ratios_to_mixture(

@@ -19,8 +19,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import cross_entropy
 
-from iada.method.chunks import Head, Wanted, form
+from iada.method.chunks import Head, Wanted, default_chunk_rows, form
 from iada.method.losses import Sums, Terms
 from iada.method.selection import at_least_float32
 from iada.models.projection import LinearProjection
@@ -86,6 +87,22 @@ def nll_gradient(
     gradient = formed.states[0]
     assert gradient is not None
     return gradient.to(states.dtype)
+
+
+@torch.no_grad()
+def token_nll(projection: LinearProjection, states: Tensor, labels: Tensor) -> Tensor:
+    """Return the NLL of each label, (tokens,), a chunk of tokens at a time; arguments as above."""
+    product_type = _product_type(projection.weight)
+    head = _head(projection.weight, projection.bias(), product_type)
+    rows = default_chunk_rows(len(head.weight), states.device)
+    found = []
+    with torch.autocast(states.device.type, enabled=False):
+        for start in range(0, max(1, len(labels)), rows):
+            chunk, targets = states[start : start + rows], labels[start : start + rows]
+            logits = at_least_float32(chunk.to(product_type) @ head.weight.T)
+            logits = logits if head.bias is None else logits.add_(head.bias)
+            found.append(cross_entropy(logits, targets, reduction="none"))
+    return torch.cat(found)
 
 
 @dataclass(frozen=True)

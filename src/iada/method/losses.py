@@ -68,13 +68,22 @@ def jensen_shannon(logits: Tensor, other_logits: Tensor, mask: Tensor | None = N
     return 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum()
 
 
+def kl_divergence(logits: Tensor, other_logits: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Sum KL(P‖Q) over positions: how far Q lies from P.
+
+    Arguments and result as in `symmetric_kl`.
+    """
+    log_p, log_q = _log_softmax(logits, mask), _log_softmax(other_logits, mask)
+    return (log_p.exp() * (log_p - log_q)).sum()
+
+
 def _log_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         logits = logits[mask.bool()]
     return at_least_float32(logits).log_softmax(dim=-1)
 
 
-Divergence = Literal["symmetric_kl", "js"]
+Divergence = Literal["symmetric_kl", "js", "kl"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class Agreement:
     weight: float
     """Weight of the divergence, above 0."""
     divergence: Divergence = "symmetric_kl"
-    """½[KL(P‖Q) + KL(Q‖P)], or the Jensen-Shannon divergence."""
+    """½[KL(P‖Q) + KL(Q‖P)], the Jensen-Shannon divergence, or KL(P‖Q)."""
     stop_first: bool = False
     """Let no gradient of the divergence flow into the first view."""
 
@@ -138,7 +147,7 @@ def plain_losses(logits: Sequence[Tensor], labels: Tensor, terms: Terms) -> Sums
     first, second = logits
     if terms.agreement.stop_first:
         first = first.detach()
-    compare = symmetric_kl if terms.agreement.divergence == "symmetric_kl" else jensen_shannon
-    divergence = compare(first, second)
+    compare = {"symmetric_kl": symmetric_kl, "js": jensen_shannon, "kl": kl_divergence}
+    divergence = compare[terms.agreement.divergence](first, second)
     total = total + terms.agreement.weight * divergence
     return Sums(total, tuple(nlls), divergence.detach())

@@ -25,6 +25,7 @@ from transformers import (
 
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
+from iada.models.docflat import DocFlatModel
 from iada.models.document import DocumentModel
 from iada.models.flat import FlatModel
 from iada.models.gtrans import GTransModel
@@ -100,6 +101,7 @@ MODELS: dict[str, type[DocumentModel]] = {
     "flat": FlatModel,
     "gtrans": GTransModel,
     "han": HanModel,
+    "docflat": DocFlatModel,
 }
 """Class of each architecture but Doc2Doc."""
 
@@ -186,6 +188,7 @@ def _document_model(
             wide_layers=config.wide,
             stop_context=config.stops_context,
             gate=config.gate or "soft",
+            far_context=config.far,
             after=config.after,
         )
     )

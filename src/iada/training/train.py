@@ -34,7 +34,6 @@ from iada.runs.environment import (
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import sha256, staged_folder
 from iada.training.callbacks import MetricsFile, Progress, early_stopping
-from iada.training.checkpoints import plain_errors
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
@@ -325,7 +324,7 @@ def _report_held(windows: Windows) -> None:
 
 
 def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
-    with staged_folder(folder.model) as staging, warnings.catch_warnings(), plain_errors():
+    with staged_folder(folder.model) as staging, warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
         model.save_pretrained(staging)

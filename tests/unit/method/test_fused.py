@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from iada.method import chunks
-from iada.method.fused import fused_losses, nll_gradient
+from iada.method.fused import fused_losses, nll_gradient, token_nll
 from iada.method.losses import Agreement, Sums, Terms, plain_losses
 from iada.models.projection import LinearProjection
 
@@ -24,6 +24,8 @@ AGREEMENTS = [
     Agreement(0.7, stop_first=True),
     Agreement(0.7, "js"),
     Agreement(0.7, "js", stop_first=True),
+    Agreement(0.7, "kl"),
+    Agreement(0.7, "kl", stop_first=True),
 ]
 
 
@@ -353,3 +355,17 @@ def test_a_model_in_bf16_has_its_sums_in_float32() -> None:
     assert {g.dtype for g in _gradients(sums, projection, states)} == {torch.bfloat16}
     expected = _plain(projection, states, labels, BOTH)
     torch.testing.assert_close(sums.total, expected.total, rtol=2e-2, atol=0)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 11])
+def test_the_nll_of_each_token_is_that_of_its_logits(
+    tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projection, (states,), labels = _setting(tokens, views=1)
+    # Chunks of four tokens.
+    monkeypatch.setattr(chunks, "CPU_CHUNK_BYTES", 4 * 4 * VOCABULARY)
+    logits = nn.functional.linear(states, projection.weight, projection.bias())
+    expected = nn.functional.cross_entropy(logits, labels, reduction="none")
+    found = token_nll(projection, states, labels)
+    torch.testing.assert_close(found, expected.detach())
+    assert not found.requires_grad
