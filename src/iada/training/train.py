@@ -60,6 +60,8 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
         folder.check_resumable(config)
     # The main process writes, so it alone holds the folder.
     with folder.lock("training in") if state.is_main_process else nullcontext():
+        if resume and state.is_main_process:
+            folder.remove_leftovers()
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
             if state.is_main_process:
@@ -217,8 +219,6 @@ def _continue_run(
         folder.record_changes(changes, update=update)
     if checkpoint is not None:
         logger.info("Resuming %s from %s.", folder.path, checkpoint.path.name)
-    for leftover in folder.checkpoints.glob(".checkpoint-*"):
-        shutil.rmtree(leftover)
     write_yaml(folder.config_file, to_mapping(config))
 
 
