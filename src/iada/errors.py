@@ -6,11 +6,31 @@ stay `ValueError` and `TypeError`.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
+
+# Control characters, half characters, and marks that reorder text or hide in it.
+_INVISIBLE = re.compile(
+    "[\0-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with control characters spelled out, such as `\x1b`; line feeds stay.
+
+    Names in foreign files may carry escape sequences that would move the cursor, recolour the
+    terminal or reorder the line.
+    """
+    if text.isprintable():
+        return text
+    return _INVISIBLE.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 class IadaError(Exception):
     """Anything a user can fix; never raised itself."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class ConfigError(IadaError):

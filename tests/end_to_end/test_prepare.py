@@ -1,6 +1,7 @@
 """`iada prepare` and training from what it wrote."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,29 @@ def test_what_cannot_be_prepared_is_explained(
     assert message in captured.err
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_corpus_of_which_nothing_can_be_used_is_an_error(
+    arguments: list[str], mini_corpus: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = tmp_path / "broken"
+    shutil.copytree(mini_corpus, folder)
+    documents = (folder / "train.en").read_text(encoding="utf-8").split("\n\n")
+    text = "\n\n".join(f"one more\n{document}" for document in documents)
+    (folder / "train.en").write_text(text, encoding="utf-8")
+    assert main(["prepare", *arguments, "--data.folder", str(folder)]) == 2
+    captured = capsys.readouterr()
+    assert "No document of `data.train` can be used" in captured.err
+    assert "(count_mismatch, 30)" in captured.err
+    assert not (tmp_path / "prepared").exists()
+
+
+def test_windows_that_cannot_be_shown_leave_no_finished_folder(
+    arguments: list[str], tmp_path: Path, capsys: Capture
+) -> None:
+    assert main(["prepare", *arguments, "--show", "1", "--windows.max_length", "4"]) == 2
+    assert "windows.max_length" in capsys.readouterr().err
+    assert not (tmp_path / "prepared").exists()
 
 
 def test_training_without_the_prepared_folder_says_how_to_make_it(

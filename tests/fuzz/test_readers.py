@@ -322,7 +322,7 @@ def check_reading(data: DataConfig, count: Callable[[], tuple[int, int]]) -> boo
         for sentence in (*document.source.sentences, *document.target.sentences):
             assert sentence.encode().decode() == sentence
             assert not {"\n", "\r", "\0"} & {*sentence}
-    assert len(log.getvalue().splitlines()) == findings.errors + findings.warnings
+    assert len(log.getvalue().splitlines()) == sum(findings.counts.values())
     if findings.errors:
         with pytest.raises(DataError):
             read_split(data, "train")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iada.cli.parsing import RunCommand, parse_run_command
-from iada.errors import ConfigError
+from iada.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from iada.data.prepared.prepare import Preparation
@@ -59,9 +59,11 @@ def run(command: PrepareCommand) -> Path:
     if command.dry_run:
         print(_plan(preparation))
         return preparation.output
-    corpus = prepare(preparation)
-    if command.show:
+
+    def show(corpus: "PreparedCorpus") -> None:
         print(_windows(corpus, command))
+
+    corpus = prepare(preparation, show if command.show else None)
     print(corpus.summary())
     print(corpus.path)
     return corpus.path
@@ -100,5 +102,7 @@ def _windows(corpus: "PreparedCorpus", command: PrepareCommand) -> str:
     store = corpus.store("train", subwords)
     frame = run_frame(command.config, subwords.special)
     windows = Windows(store, command.config.windows, frame=frame)
+    if not len(windows):
+        raise DataError("The training split has no window to show: no sentence pair has two sides.")
     shown = range(min(command.show, len(windows)))
     return "\n\n".join(describe_window(windows[0, index], subwords) for index in shown)

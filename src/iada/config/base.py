@@ -41,6 +41,12 @@ def require(condition: bool, key: str, rule: str, found: object) -> None:
 
 Config = TypeVar("Config", bound="DataclassInstance")
 
+MAX_YAML_BYTES = 100_000
+"""Recipes have a few thousand bytes; PyYAML needs seconds for each hundred thousand."""
+MAX_YAML_DEPTH = 20
+MAX_NUMBER_LENGTH = 40
+# Everything that YAML may take for a number: signs, digits, other bases, base 60, exponents.
+_NUMBER = re.compile(r"[-+]?[0-9.][0-9a-fA-F_.:xobeE+-]*")
 # YAML 1.1 requires a dot and a sign in an exponent, so PyYAML reads `5e-4` as text.
 _EXPONENT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
 
@@ -83,6 +89,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
         ConfigError: the file is missing, is not YAML, repeats a key, or holds something else.
     """
     try:
+        if path.stat().st_size > MAX_YAML_BYTES:
+            raise ConfigError(
+                f"{path}: has {path.stat().st_size:,} bytes, but a configuration has at most "
+                f"{MAX_YAML_BYTES:,}. Is it another file?"
+            )
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such configuration file.") from None
@@ -90,12 +101,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: is a folder, but must be a YAML file.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text (byte {error.start}).") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error}).") from None
     try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        _refuse_bombs(path, text)
+        loader = yaml.SafeLoader(text)
+        tree = loader.get_single_node()
         repeated = [] if tree is None else list(_repeated_keys(tree))
-        content = yaml.safe_load(text)
+        content = None if tree is None else loader.construct_document(tree)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}{_mark(error)}") from None
+    except ValueError as error:
+        # Dates and numbers that YAML recognises by their form but that do not exist.
+        raise ConfigError(f"{path}: contains a value that cannot be read ({error}).") from None
     if repeated:
         lines = (f"{path}:{line}: the key `{key}` is given twice." for key, line in repeated)
         raise ConfigError("\n".join(lines))
@@ -203,7 +221,7 @@ def _scalar(hint: Any, value: object) -> object | None:
         return value if type(value) is hint else None
     # bool is a subclass of int: `beam: true` must not become 1.
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return value if abs(value) < 2**63 else None
     if hint is float and not isinstance(value, bool):
         if isinstance(value, str) and _EXPONENT.fullmatch(value):
             value = float(value)
@@ -228,6 +246,8 @@ def _expected(hint: Any) -> str:
 
 
 def _advice(hint: Any, value: object) -> str:
+    if hint is int and isinstance(value, int):
+        return " It must fit into 64 bits." if abs(value) >= 2**63 else ""
     if get_origin(hint) is Literal and isinstance(value, str):
         close = difflib.get_close_matches(value, [str(choice) for choice in get_args(hint)], n=1)
         return f" Did you mean `{close[0]}`?" if close else ""
@@ -252,16 +272,43 @@ def _plain(value: object) -> object:
     return value
 
 
+def _refuse_bombs(path: Path, text: str) -> None:
+    """Refuse what would take unbounded time or memory to build: before anything is built."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        where = f"{path}:{event.start_mark.line + 1}"
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise ConfigError(
+                f"{where}: uses an anchor or alias (`&` or `*`), which configurations do not "
+                "support. Write the value out, or put it in quotes."
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_YAML_DEPTH:
+                raise ConfigError(
+                    f"{where}: is nested more than {MAX_YAML_DEPTH} levels deep. Configurations "
+                    "have sections and lists only."
+                )
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.ScalarEvent) and _is_long_number(event):
+            raise ConfigError(
+                f"{where}: contains a number of {len(event.value)} digits; at most "
+                f"{MAX_NUMBER_LENGTH} are allowed. Put it in quotes if it is meant as text."
+            )
+
+
+def _is_long_number(scalar: yaml.ScalarEvent) -> bool:
+    text = scalar.value
+    is_plain: bool = scalar.implicit[0]
+    return is_plain and len(text) > MAX_NUMBER_LENGTH and _NUMBER.fullmatch(text) is not None
+
+
 def _repeated_keys(tree: yaml.Node) -> Iterator[tuple[str, int]]:
     """Yield each repeated key with its line; PyYAML itself silently keeps the last value."""
-    seen: set[int] = set()
     nodes = [tree]
     while nodes:
         node = nodes.pop()
-        # An alias is the same node again, and may even contain itself.
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
             nodes.extend(node.value)
         elif isinstance(node, yaml.MappingNode):

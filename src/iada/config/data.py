@@ -9,6 +9,8 @@ from iada.config.base import require
 
 Boundaries = Literal["blank_line", "marker", "none"]
 Split = Literal["train", "dev", "test"]
+MAX_LINE_BYTES = 4_000_000
+"""Longest line by default: far beyond any sentence, enough for a book on one line of JSON."""
 FileFormat = Literal["text", "tsv", "jsonl", "sgm", "tags", "dialogue"]
 
 
@@ -36,6 +38,8 @@ class DataConfig:
     boundaries: Boundaries = "blank_line"
     """What separates documents in plain text: a blank line, a `<d>` line before each document, or
     nothing."""
+    max_line_bytes: int = MAX_LINE_BYTES
+    """Longest line that is read; a longer one is refused before it is read whole."""
     reference: str | None = None
     """Translator to take from SGM and XML files with several references; by default the first."""
     subset: float = 1.0
@@ -49,6 +53,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require(0 < self.subset <= 1, "data.subset", "more than 0 and at most 1", self.subset)
+        limit = self.max_line_bytes
+        require(limit >= 1, "data.max_line_bytes", "1 or more", limit)
         rule = "another language than `data.source_language`"
         same = self.source_language == self.target_language
         require(not same, "data.target_language", rule, self.target_language)

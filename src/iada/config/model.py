@@ -5,7 +5,7 @@ pure data that the windows, the models and decoding share. Doc2Doc is the stock 
 """
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
 from iada.config.base import require
 from iada.config.data import WindowConfig
@@ -118,7 +118,7 @@ class ModelConfig:
         self._check_architecture()
 
     def _check_architecture(self) -> None:
-        names = get_args(Architecture)
+        names = ARCHITECTURES
         rule = f"one of {', '.join(names)}"
         require(self.architecture in names, "model.architecture", rule, self.architecture)
         defaults = {field.name: field.default for field in fields(self)}

@@ -43,9 +43,9 @@ class TrainConfig:
     min_delta: float = 0.0
     """How much lower the validation NLL must be to count as better."""
     keep_checkpoints: int = 2
-    """Number of checkpoints to keep, the best one among them."""
+    """Number of checkpoints to keep; the newest and the best one are kept in any case."""
     log_every: int = 50
-    """Updates between two lines of `metrics.jsonl`."""
+    """Updates between two lines of `metrics.jsonl` and, without a terminal, of progress."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
     objective: Literal["fused", "plain"] = "fused"

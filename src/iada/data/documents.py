@@ -7,7 +7,7 @@ a line break, so that documents and files of lines correspond exactly.
 
 from dataclasses import dataclass
 
-from iada.errors import DataError
+from iada.errors import DataError, printable
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,13 @@ class Document:
     """Sentences of one document in one language."""
 
     name: str
-    """Identifies the document in messages and outputs."""
+    """Identifies the document in messages and outputs; control characters are spelled out."""
     sentences: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if not self.name.isprintable():
+            # One line, because the names of a store are the lines of a file.
+            object.__setattr__(self, "name", printable(self.name).replace("\n", "\\n"))
         for number, sentence in enumerate(self.sentences, start=1):
             if "\n" in sentence:
                 raise DataError(

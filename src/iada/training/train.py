@@ -36,7 +36,6 @@ from iada.runs.environment import (
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import sha256, staged_folder
 from iada.training.callbacks import MetricsFile, Progress, early_stopping
-from iada.training.checkpoints import plain_errors
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
@@ -61,6 +60,8 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
         folder.check_resumable(config)
     # The main process writes, so it alone holds the folder.
     with folder.lock("training in") if state.is_main_process else nullcontext():
+        if resume and state.is_main_process:
+            folder.remove_leftovers()
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
             if state.is_main_process:
@@ -218,8 +219,6 @@ def _continue_run(
         folder.record_changes(changes, update=update)
     if checkpoint is not None:
         logger.info("Resuming %s from %s.", folder.path, checkpoint.path.name)
-    for leftover in folder.checkpoints.glob(".checkpoint-*"):
-        shutil.rmtree(leftover)
     write_yaml(folder.config_file, to_mapping(config))
 
 
@@ -361,7 +360,7 @@ def _report_held(windows: Windows) -> None:
 
 
 def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
-    with staged_folder(folder.model) as staging, warnings.catch_warnings(), plain_errors():
+    with staged_folder(folder.model) as staging, warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
         model.save_pretrained(staging)

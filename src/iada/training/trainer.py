@@ -55,9 +55,9 @@ class _FiniteCheck:
         """Read the verdict on the update before, and send the one on this update on its way."""
         self.read()
         verdict = torch.stack([value.isfinite().all() for value in values]).all()
-        self._update, self._verdict = update, verdict.to("cpu", non_blocking=True)
-        if verdict.device.type == "cuda":
-            # Recorded behind the copy: reading the host's memory earlier would read garbage.
+        self._update, self._verdict = update, verdict.to("cpu", non_blocking=verdict.is_cuda)
+        if verdict.is_cuda:
+            # Recorded after the copy: reading the host's memory earlier would read garbage.
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._copied.record()
 

@@ -1,5 +1,6 @@
 """Strict YAML: what is refused, how it is said, and that nothing is lost on the way."""
 
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -177,11 +178,11 @@ def test_paths_become_text_and_tuples_lists() -> None:
     st.builds(
         Outer,
         name=st.text(),
-        count=st.integers(),
+        count=st.integers(-(2**63) + 1, 2**63 - 1),
         ready=st.booleans(),
-        limit=st.none() | st.integers(),
-        choice=st.integers() | st.text(),
-        sizes=st.lists(st.integers()).map(tuple),
+        limit=st.none() | st.integers(-(2**63) + 1, 2**63 - 1),
+        choice=st.integers(-(2**63) + 1, 2**63 - 1) | st.text(),
+        sizes=st.lists(st.integers(-(2**63) + 1, 2**63 - 1)).map(tuple),
         inner=st.builds(Inner, rate=st.floats(allow_nan=False, allow_infinity=False)),
     )
 )
@@ -238,8 +239,43 @@ def test_repeated_keys_are_refused_with_their_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_an_anchor_may_contain_itself_without_a_hang(tmp_path: Path) -> None:
-    assert "a" in read_yaml(written(tmp_path, "a: &a [*a]\n"))
+BOMBS = {
+    "anchor": ("a: &a [*a]\n", r":1: uses an anchor or alias"),
+    "alias": ("b: 1\na: *a\n", r":2: uses an anchor or alias"),
+    "lists": ("a:\n  " + "[" * 90_000, r":2: is nested more than 20 levels deep"),
+    "sections": ("{a: " * 20_000, r":1: is nested more than 20 levels deep"),
+    "digits": ("seed: " + "9" * 90_000, r":1: contains a number of 90000 digits; at most 40"),
+    "base_60": ("seed: " + "1:" * 40_000 + "1", r":1: contains a number of 80001 digits"),
+    "date": ("a: 2001-99-99\n", r": contains a value that cannot be read \(month must be in"),
+    "size": ("a: 1\n" * 20_001, r": has 100,005 bytes, but a configuration has at most 100,000"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_what_would_take_unbounded_time_or_memory_is_refused_in_one_line(
+    tmp_path: Path, name: str
+) -> None:
+    text, message = BOMBS[name]
+    path = written(tmp_path, text)
+    started = time.process_time()
+    with pytest.raises(ConfigError, match=message) as refused:
+        read_yaml(path)
+    assert time.process_time() - started < 5
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+def test_long_text_and_twenty_levels_are_no_bombs(tmp_path: Path) -> None:
+    digits = "9" * 100
+    text = f"a: '{digits}'\nb: v{digits}\nc: " + "[" * 19 + "]" * 19 + "\n"
+    content = read_yaml(written(tmp_path, text))
+    assert (content["a"], content["b"]) == (digits, f"v{digits}")
+
+
+def test_a_whole_number_has_at_most_64_bits(tmp_path: Path) -> None:
+    assert from_mapping(Outer, {"count": 2**63 - 1}, where="c.yaml").count == 2**63 - 1
+    message = "c.yaml: `count` must be a whole number, but is 9223372036854775808. It must fit into"
+    assert refusal({"count": 2**63}) == f"{message} 64 bits."
 
 
 def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:

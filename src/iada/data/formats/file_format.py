@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from iada.config.data import Boundaries
+from iada.config.data import MAX_LINE_BYTES, Boundaries
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.findings import Findings
 
@@ -28,6 +28,8 @@ class CorpusFiles:
     """What separates documents in plain text."""
     reference: str | None = None
     """Translator to take where a file has several references; by default the first."""
+    max_line_bytes: int = MAX_LINE_BYTES
+    """Longest line that is read."""
 
     def pair(self) -> tuple[Path, Path]:
         """Return the files of both sides; the same file twice if it holds both."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TextIO
 
-from iada.errors import DataError
+from iada.errors import DataError, printable
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,9 @@ class Finding:
     message: str
     dropped: int = 0
     """Units of both sides that were left out because of it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message).replace("\n", "\\n"))
 
     @property
     def place(self) -> str:
@@ -237,17 +240,22 @@ class Findings:
 
     def refuse_errors(self) -> None:
         """Raise a `DataError` with all kinds of problems if there is any error."""
-        groups = [group for (_, severity), group in self._groups.items() if severity == "error"]
-        if not groups:
-            return
-        first = groups[0].examples[0]
         if self.errors == 1:
+            first = next(
+                group.examples[0] for key, group in self._groups.items() if key[1] == "error"
+            )
             raise DataError(f"{first.place}: {first.message}")
-        lines = [f"The corpus has {self.errors} problems. The first of each kind:"]
+        if self.errors:
+            raise DataError(f"The corpus has {self.list_errors()}")
+
+    def list_errors(self) -> str:
+        """Return the number of errors and, on lines of their own, the first of each kind."""
+        groups = [group for (_, severity), group in self._groups.items() if severity == "error"]
+        lines = [f"{self.errors} problems. The first of each kind:"]
         for group in groups:
             example = group.examples[0]
             lines.append(f"{example.place}: {example.message} ({example.kind}, {group.count})")
-        raise DataError("\n".join(lines))
+        return "\n".join(lines)
 
     def warn_of_repairs(self) -> None:
         """Log how many repairs of each kind were made, with the first of them."""

@@ -145,8 +145,8 @@ def jsonl_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
             is_whole=parsed.is_whole,
         )
 
-    lines = enumerate(decoded_lines(files.source, findings), start=1)
-    return group_lines(files.source, (fillable(number, line) for number, line in lines))
+    lines = decoded_lines(files.source, findings, files.max_line_bytes)
+    return group_lines(files.source, (fillable(n, line) for n, line in enumerate(lines, start=1)))
 
 
 def clean_sentence(
@@ -229,7 +229,8 @@ def _side_names(fields: dict[str, object], languages: tuple[str, str]) -> tuple[
 
 
 def _records(files: CorpusFiles, findings: Findings) -> Iterator[Record]:
-    for number, line in enumerate(decoded_lines(files.source, findings), start=1):
+    lines = decoded_lines(files.source, findings, files.max_line_bytes)
+    for number, line in enumerate(lines, start=1):
         parsed = _parse_line(files, number, line, findings, needs_target=True)
         if parsed is None:
             for tally in (findings.source, findings.target):

@@ -16,11 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from iada.config.data import MAX_LINE_BYTES
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.errors import DataError
 
 BYTE_ORDER_MARK = "\ufeff"
 _BLOCK_BYTES = 1 << 20
+MAX_WHOLE_FILE = 200_000_000
+"""Largest file, unpacked, in formats that are read whole."""
+_FREELY_UNPACKED = 10_000_000
+_MAX_EXPANSION = 200
+"""Text rarely packs better than 20 to 1. Beyond the bytes above, more than this is a bomb."""
 _SEPARATORS = {
     "\v": "a vertical tab",
     "\f": "a form feed",
@@ -70,9 +76,11 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-def sentence_lines(path: Path, findings: Findings) -> Iterator[str]:
+def sentence_lines(
+    path: Path, findings: Findings, max_bytes: int = MAX_LINE_BYTES
+) -> Iterator[str]:
     """Yield the repaired lines of a file; refuse the first one that cannot be decoded."""
-    for number, line in enumerate(repaired_lines(path, findings), start=1):
+    for number, line in enumerate(repaired_lines(path, findings, max_bytes), start=1):
         if isinstance(line, BadLine):
             raise DataError(f"{path}:{number}: {_bad_utf8(line.offset)}")
         yield line
@@ -100,13 +108,23 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a whole file, unpacked if its name ends in `.gz`."""
-    return b"".join(_byte_blocks(path))
+    """Read a whole file, unpacked if its name ends in `.gz`.
+
+    Raises:
+        DataError: it is missing, damaged, or larger than `MAX_WHOLE_FILE`.
+    """
+    return b"".join(_limit_size(path, _byte_blocks(path, None)))
 
 
-def repaired_lines(path: Path, findings: Findings) -> Iterator[Line]:
-    """Yield the lines of a file as sentences can hold them, and report every repair."""
-    for block in _blocks(path, findings):
+def repaired_lines(
+    path: Path, findings: Findings, max_bytes: int = MAX_LINE_BYTES
+) -> Iterator[Line]:
+    """Yield the lines of a file as sentences can hold them, and report every repair.
+
+    Raises:
+        DataError: the file is missing or damaged, or a line has more than `max_bytes`.
+    """
+    for block in _blocks(path, findings, max_bytes):
         if block.is_plain:
             yield from block.lines
             continue
@@ -114,10 +132,18 @@ def repaired_lines(path: Path, findings: Findings) -> Iterator[Line]:
             yield repair(line, path, number, findings) if isinstance(line, str) else line
 
 
-def decoded_lines(path: Path, findings: Findings) -> Iterator[Line]:
-    """Yield the lines of a file; of all characters only a byte order mark at its start is lost."""
-    for block in _blocks(path, findings):
+def decoded_lines(
+    path: Path, findings: Findings, max_bytes: int = MAX_LINE_BYTES
+) -> Iterator[Line]:
+    """Yield the lines of a file unchanged, but for a byte order mark at its start."""
+    for block in _blocks(path, findings, max_bytes):
         yield from block.lines
+
+
+def read_decoded(path: Path, findings: Findings, max_bytes: int) -> list[Line]:
+    """Read all lines of a file as `decoded_lines` yields them; a huge file is refused."""
+    blocks = _limit_size(path, _byte_blocks(path, max_bytes))
+    return [line for block in _decode_blocks(path, blocks, findings) for line in block.lines]
 
 
 def repair(text: str, file: Path, line: int | None, findings: Findings) -> str:
@@ -157,10 +183,14 @@ def _bad_utf8(offset: int) -> str:
     return f"byte {offset} is not valid UTF-8. Convert the file to UTF-8."
 
 
-def _blocks(path: Path, findings: Findings) -> Iterator[_Block]:
+def _blocks(path: Path, findings: Findings, max_bytes: int) -> Iterator[_Block]:
+    return _decode_blocks(path, _byte_blocks(path, max_bytes), findings)
+
+
+def _decode_blocks(path: Path, blocks: Iterable[bytes], findings: Findings) -> Iterator[_Block]:
     """Yield the lines in blocks: what is plain costs nothing per line."""
     first, offset = 1, 0
-    for data in _byte_blocks(path):
+    for data in blocks:
         start = len(BYTE_ORDER_MARK.encode()) if _begins_with_mark(data, offset) else 0
         if start:
             message = "begins with a byte order mark, which was removed. Save it without one."
@@ -189,17 +219,63 @@ def _decode(data: bytes, offset: int) -> list[Line]:
     return lines
 
 
-def _byte_blocks(path: Path) -> Iterator[bytes]:
-    """Yield a file in blocks that end where lines end."""
+def _byte_blocks(path: Path, max_line: int | None) -> Iterator[bytes]:
+    """Yield a file in blocks that end where lines end; no longer line is ever read whole.
+
+    Without a limit blocks end anywhere.
+    """
     if not path.is_file():
         raise DataError(f"{path} does not exist or is not a file. Check the folder and file name.")
+    lines = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with path.open("rb") as raw, _unpack(path, raw) as file:
             while data := file.read(_BLOCK_BYTES):
-                yield data if data.endswith(b"\n") else data + file.readline()
+                if max_line is not None:
+                    begun = len(data) - data.rfind(b"\n") - 1
+                    data += file.readline(max(max_line + 1 - begun, 0)) if begun else b""
+                    _refuse_long_lines(path, data, lines, max_line)
+                    lines += data.count(b"\n")
+                _refuse_bomb(path, file.tell(), raw.tell())
+                yield data
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
             f"{path} is not a whole gzip file ({error}). Copy or pack it again."
         ) from None
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror or error}).") from None
+
+
+def _refuse_long_lines(path: Path, data: bytes, before: int, max_line: int) -> None:
+    # Most blocks are shorter than the longest line, and all their lines with them.
+    if len(data) <= max_line:
+        return
+    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=before + 1):
+        if len(line) > max_line:
+            raise DataError(
+                f"{path}:{number}: the line has more than {max_line:,} bytes. Is it text with one "
+                "sentence per line? If so, raise `data.max_line_bytes`."
+            )
+
+
+def _unpack(path: Path, raw: io.BufferedReader) -> io.BufferedIOBase:
+    return gzip.GzipFile(fileobj=raw, mode="rb") if path.suffix == ".gz" else raw
+
+
+def _refuse_bomb(path: Path, unpacked: int, packed: int) -> None:
+    if unpacked > max(_FREELY_UNPACKED, _MAX_EXPANSION * packed):
+        raise DataError(
+            f"{path} unpacks to more than {_MAX_EXPANSION} times its size ({unpacked:,} bytes from "
+            f"{packed:,}), as no text does. Unpack it yourself if you trust it."
+        )
+
+
+def _limit_size(path: Path, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    size = 0
+    for block in blocks:
+        size += len(block)
+        if size > MAX_WHOLE_FILE:
+            raise DataError(
+                f"{path} has more than {MAX_WHOLE_FILE:,} bytes, but this format is read whole. "
+                "Split it into smaller files, or convert it to plain text, TSV or JSON lines."
+            )
+        yield block

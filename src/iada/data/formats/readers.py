@@ -62,6 +62,7 @@ def split_files(data: DataConfig, split: Split) -> CorpusFiles:
         languages=(data.source_language, data.target_language),
         boundaries=data.boundaries,
         reference=data.reference,
+        max_line_bytes=data.max_line_bytes,
     )
 
 

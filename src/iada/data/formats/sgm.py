@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from iada.config.data import MAX_LINE_BYTES
 from iada.data.documents import ParallelDocument
 from iada.data.formats.assembly import DocumentSide, assemble
 from iada.data.formats.file_format import CorpusFiles, Format
 from iada.data.formats.findings import Finding, Findings, problem
-from iada.data.formats.lines import BadLine, bad_line, decoded_lines, repair
+from iada.data.formats.lines import BadLine, bad_line, read_decoded, repair
 from iada.errors import DataError
 
 # No attempt to match can reach beyond the next tag, so the scan is linear. ASCII, because no odd
@@ -87,15 +88,18 @@ class Markup:
         return [document for document in self.documents if document.section == name]
 
 
-def scan(file: Path, sections: Sequence[str], findings: Findings) -> Markup:
+def scan(
+    file: Path, sections: Sequence[str], findings: Findings, max_line_bytes: int = MAX_LINE_BYTES
+) -> Markup:
     """Find the documents and segments of a file.
 
     Args:
         file: SGM or XML.
         sections: tags that divide documents; without any, a document holds its segments itself.
         findings: gets lines outside of segments that cannot be decoded.
+        max_line_bytes: longest line that is read.
     """
-    lines = list(decoded_lines(file, findings))
+    lines = read_decoded(file, findings, max_line_bytes)
     content = "\n".join(line if isinstance(line, str) else line.text for line in lines)
     bad = {n: line for n, line in enumerate(lines, start=1) if isinstance(line, BadLine)}
     starts = [0, *accumulate(len(x if isinstance(x, str) else x.text) + 1 for x in lines)]
@@ -220,14 +224,14 @@ def read_sgm(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocumen
     """
     source, target = files.pair()
     if source == target:
-        markup = scan(source, SECTIONS, findings)
+        markup = scan(source, SECTIONS, findings, files.max_line_bytes)
         sources, targets = markup.section("src"), markup.section("ref")
         _drop_strays(markup, findings, source=1, target=1)
     else:
-        markup = scan(source, (), findings)
+        markup = scan(source, (), findings, files.max_line_bytes)
         sources = markup.documents
         _drop_strays(markup, findings, source=1, target=0)
-        markup = scan(target, (), findings)
+        markup = scan(target, (), findings, files.max_line_bytes)
         targets = markup.documents
         _drop_strays(markup, findings, source=0, target=1)
     _require_segments(source, sources, "src")

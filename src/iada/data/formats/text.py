@@ -110,8 +110,8 @@ def read_text(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocume
     return _pair_documents(
         source,
         target,
-        _documents(source, files.boundaries, findings, findings.source),
-        _documents(target, files.boundaries, findings, findings.target),
+        _documents(source, files, findings, findings.source),
+        _documents(target, files, findings, findings.target),
         findings,
     )
 
@@ -162,7 +162,7 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
             reference = Document(f"{target.name}:{number}", tuple(references))
         return Piece(list, Document(f"{path.name}:{number}", tuple(lines)), reference)
 
-    for place, (line, other) in enumerate(_side_by_side(path, target, findings), start=1):
+    for place, (line, other) in enumerate(_side_by_side(files, findings), start=1):
         is_boundary = is_separator(line, boundaries)
         if other is not None and is_boundary != is_separator(other, boundaries):
             raise DataError(
@@ -186,14 +186,13 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
 _ALIGNED = "References must have the lines of the source."
 
 
-def _side_by_side(
-    path: Path, target: Path | None, findings: Findings
-) -> Iterator[tuple[str, str | None]]:
-    lines = sentence_lines(path, findings)
+def _side_by_side(files: CorpusFiles, findings: Findings) -> Iterator[tuple[str, str | None]]:
+    path, target, limit = files.source, files.target, files.max_line_bytes
+    lines = sentence_lines(path, findings, limit)
     if target is None:
         yield from ((line, None) for line in lines)
         return
-    others = sentence_lines(target, findings)
+    others = sentence_lines(target, findings, limit)
     for number, line in enumerate(lines, start=1):
         other = next(others, None)
         if other is None:
@@ -256,12 +255,14 @@ def _side(file: Path, document: TextDocument, problems: list[Finding]) -> Docume
 
 
 def _documents(
-    path: Path, boundaries: Boundaries, findings: Findings, tally: Tally
+    path: Path, files: CorpusFiles, findings: Findings, tally: Tally
 ) -> Iterator[TextDocument]:
     """Yield the documents of one file; account for its lines and boundaries."""
+    boundaries = files.boundaries
+    all_lines = repaired_lines(path, findings, files.max_line_bytes)
     documents = sentences = separators = 0
     first, lines, has_text = 1, list[Line](), False
-    for separators, first, lines, is_last in _groups(repaired_lines(path, findings), boundaries):
+    for separators, first, lines, is_last in _groups(all_lines, boundaries):
         if not lines:
             # A marker needs nothing before it, and a blank line nothing after it.
             if boundaries == "none" or (separators == 0 if boundaries == "marker" else is_last):
@@ -329,16 +330,18 @@ def read_tags(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocume
     return _pair_documents(
         source,
         target,
-        _talks(source, findings, findings.source),
-        _talks(target, findings, findings.target),
+        _talks(source, files.max_line_bytes, findings, findings.source),
+        _talks(target, files.max_line_bytes, findings, findings.target),
         findings,
     )
 
 
-def _talks(path: Path, findings: Findings, tally: Tally) -> Iterator[TextDocument]:
+def _talks(
+    path: Path, max_line_bytes: int, findings: Findings, tally: Tally
+) -> Iterator[TextDocument]:
     talks = number = metadata = 0
     identity, first, lines = None, 1, list[Line]()
-    for number, line in enumerate(repaired_lines(path, findings), start=1):
+    for number, line in enumerate(repaired_lines(path, findings, max_line_bytes), start=1):
         text = line if isinstance(line, str) else line.text
         if not _METADATA.match(text):
             first = first if lines else number

@@ -43,7 +43,7 @@ class _Table:
 
     def __init__(self, files: CorpusFiles, findings: Findings, *, needs_target: bool) -> None:
         self.file = files.source
-        self._lines = enumerate(repaired_lines(self.file, findings), start=1)
+        self._lines = enumerate(repaired_lines(self.file, findings, files.max_line_bytes), start=1)
         _, header = next(self._lines, (0, ""))
         self.header = header if isinstance(header, str) else ""
         self.columns = _find_columns(self.file, self.header, files.languages, needs_target)

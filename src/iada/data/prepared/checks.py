@@ -5,6 +5,7 @@ and a hash per validation and test sentence stay in memory, so a corpus of any s
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class CorpusChecks:
         self._held_out: dict[int, Split] = {}
         # Python's hashes differ between processes, which no result depends on.
         self._hashes = array("q")
+        self._counts: Counter[Split] = Counter()
         self._splits: list[tuple[Split, Path, int]] = []
         """Split, source file and number of documents before it."""
 
@@ -54,6 +56,7 @@ class CorpusChecks:
         for number, document in enumerate(documents):
             if number == 0:
                 self._splits.append((split, _file(document), len(self._hashes)))
+            self._counts[split] += 1
             self._hashes.append(hash((document.source.sentences, document.target.sentences)))
             self._check_lengths(document)
             self._check_tags(document)
@@ -62,6 +65,10 @@ class CorpusChecks:
             else:
                 self._hold_out(split, document)
             yield document
+
+    def documents(self, split: Split) -> int:
+        """Return the number of documents of a split so far."""
+        return self._counts[split]
 
     def finish(self) -> None:
         """Report documents that are copies of earlier ones."""

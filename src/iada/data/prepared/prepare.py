@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from iada.data.prepared.prepared_corpus import (
     MANIFEST,
     PreparedCorpus,
     describe_work,
+    remember_verified,
     store_settings,
 )
 from iada.data.tokens.ciphers import Ciphers, learn_ciphers
@@ -97,12 +98,26 @@ class Preparation:
         }
 
 
-def prepare(preparation: Preparation) -> PreparedCorpus:
-    """Prepare a corpus, or resume what an earlier run left; a finished one is kept."""
+def prepare(
+    preparation: Preparation, inspect: Callable[[PreparedCorpus], None] | None = None
+) -> PreparedCorpus:
+    """Prepare a corpus, or resume what an earlier run left; a finished one is kept.
+
+    Args:
+        preparation: the corpus.
+        inspect: is given the corpus before the folder gets its name. What it raises leaves no
+            finished folder, and all stages for the next run.
+
+    Raises:
+        DataError: a split keeps no document, or strict mode found errors.
+    """
     plan = preparation.plan()
     output, partial = preparation.output, preparation.partial
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        return _finished(preparation, plan)
+        corpus = _finished(preparation, plan)
+        if inspect is not None:
+            inspect(corpus)
+        return corpus
     partial.mkdir(parents=True, exist_ok=True)
     with locked(partial, "preparing"), Workers(preparation.processes) as workers:
         _continue_or_clear(partial, plan)
@@ -119,8 +134,11 @@ def prepare(preparation: Preparation) -> PreparedCorpus:
             subset_seed=preparation.data.subset_seed,
             windows=preparation.windows,
         )
+        if inspect is not None:
+            inspect(PreparedCorpus(partial, manifest))
         write_text(partial / MANIFEST, _json(manifest))
         os.replace(partial, output)
+    remember_verified(output, manifest)
     return PreparedCorpus.open(output)
 
 
@@ -193,6 +211,7 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
             for split in preparation.splits[1:]:
                 for _ in checks.watch(split, iterate_documents(preparation.data, split, findings)):
                     pass
+                _require_documents(split, checks, findings)
             # The alphabet must be known before the first sentence is enciphered: read it ahead.
             ahead = iterate_documents(preparation.data, "train", Findings())
             ciphers = learn_ciphers(ahead, preparation.augment, tags=config.tags)
@@ -210,6 +229,14 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
         subwords.save(folder)
 
 
+def _require_documents(split: Split, checks: CorpusChecks, findings: Findings) -> None:
+    if not checks.documents(split):
+        raise DataError(
+            f"No document of `data.{split}` can be used, so there is nothing to prepare: "
+            f"{findings.list_errors()}"
+        )
+
+
 def _training_text(
     preparation: Preparation,
     checks: CorpusChecks,
@@ -223,6 +250,7 @@ def _training_text(
     moses = configured_moses(preparation.data, preparation.subwords)
     tags = preparation.subwords.tags
     yield from pretokenized(watched, moses, workers, ciphers=ciphers, tags=tags)
+    _require_documents("train", checks, findings)
     checks.finish()
     if preparation.strict:
         findings.refuse_errors()

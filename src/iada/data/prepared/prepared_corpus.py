@@ -8,6 +8,7 @@ train/ dev/ test/  token stores
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,14 @@ from iada.data.windows.conditions import (
     describe_subsets,
 )
 from iada.errors import DataError
-from iada.storage import describe_files, sha256
+from iada.storage import describe_files, sha256, write_json
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 """Version of the layout; a folder of another version is refused."""
 
-_NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed")
-"""Keys of `data` that say where the corpus is or what part of it to use, not what it is."""
+_NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed", "max_line_bytes")
+"""Keys of `data` that change neither the documents nor their tokens."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,10 @@ class PreparedCorpus:
 
     @classmethod
     def open(cls, path: Path) -> "PreparedCorpus":
-        """Open a prepared folder; its files must have the sizes that the manifest gives."""
+        """Open a prepared folder; its files must be those that the manifest describes.
+
+        Sizes are compared each time, sha256 when a file is new or was modified since the last time.
+        """
         manifest_file = path / MANIFEST
         if not manifest_file.is_file():
             raise DataError(
@@ -64,6 +68,7 @@ class PreparedCorpus:
             )
         corpus = cls(path, manifest)
         corpus._check_sizes()
+        corpus._verify_modified()
         return corpus
 
     @property
@@ -120,9 +125,25 @@ class PreparedCorpus:
 
     def verify(self) -> None:
         """Compare every file with its sha256; reads the whole folder."""
-        for name, record in self.manifest["files"].items():
-            if sha256(self.path / name) != record["sha256"]:
-                raise DataError(f"{self.path / name} has changed. Prepare the corpus again.")
+        self._verify(self.manifest["files"])
+
+    def _verify(self, names: Iterable[str]) -> None:
+        for name in names:
+            if sha256(self.path / name) != self.manifest["files"][name]["sha256"]:
+                raise DataError(
+                    f"{self.path / name} has changed since the corpus was prepared: it is not the "
+                    f"file that {MANIFEST} describes. Remove {self.path} and prepare the corpus "
+                    "again."
+                )
+
+    def _verify_modified(self) -> None:
+        """Compare files with their sha256 that were not verified in their present state."""
+        known = _read_verified(self.path)
+        states = _describe_states(self.path, self.manifest)
+        modified = [name for name, state in states.items() if known.get(name) != state]
+        if modified:
+            self._verify(modified)
+            remember_verified(self.path, self.manifest)
 
     def _check_sizes(self) -> None:
         for name, record in self.manifest["files"].items():
@@ -147,6 +168,35 @@ def store_settings(
         settings["augment.cipher_keys"] = list(augment.cipher_keys)
         settings["augment.cipher_cased"] = augment.cipher_cased
     return settings
+
+
+def remember_verified(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Note beside a folder that its files, in their present state, are those of the manifest."""
+    # A folder that others own is verified each time.
+    with suppress(OSError):
+        write_json(_verified_file(folder), _describe_states(folder, manifest))
+
+
+def _verified_file(folder: Path) -> Path:
+    # Beside the folder and not inside: equal corpora have equal folders.
+    whole = folder.resolve()
+    return whole.with_name(f".{whole.name}.verified.json")
+
+
+def _read_verified(folder: Path) -> dict[str, Any]:
+    try:
+        content = _read(_verified_file(folder))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _describe_states(folder: Path, manifest: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return size, time of modification and expected sha256 of every file."""
+    return {
+        name: [(info := (folder / name).stat()).st_size, info.st_mtime_ns, record["sha256"]]
+        for name, record in manifest["files"].items()
+    }
 
 
 def _plain_tokens(record: Mapping[str, Any]) -> tuple[int, int]:

@@ -1,6 +1,8 @@
 r"""Lines end at `\n` and nowhere else; what is repaired is reported where it stands."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,75 @@ def test_a_packed_file_that_was_cut_or_damaged_is_refused(tmp_path: Path) -> Non
 def test_what_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="does not exist or is not a file"):
         list(repaired_lines(tmp_path / name, Findings()))
+
+
+@pytest.mark.parametrize("block", [4, 1 << 20])
+@pytest.mark.parametrize("name", ["a", "a.gz"])
+def test_a_line_beyond_the_limit_is_refused_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    monkeypatch.setattr(lines, "_BLOCK_BYTES", block)
+    path = write(tmp_path / name, b"eins\nzwei\n123456789\nvier\n")
+    assert len(list(decoded_lines(path, Findings(), 9))) == 4
+    for limit in (8, 4):
+        message = rf"{name}:3: the line has more than {limit} bytes.* `data\.max_line_bytes`"
+        with pytest.raises(DataError, match=message):
+            list(repaired_lines(path, Findings(), limit))
+    with pytest.raises(DataError, match=rf"{name}:1: the line has more than 1 bytes"):
+        list(repaired_lines(path, Findings(), 1))
+
+
+def test_a_file_that_is_read_whole_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MAX_WHOLE_FILE", 10)
+    assert read_bytes(write(tmp_path / "a", b"123456789\n")) == b"123456789\n"
+    path = write(tmp_path / "b", b"1234\n6789\n1")
+    for reading in (read_bytes, lambda path: lines.read_decoded(path, Findings(), 100)):
+        with pytest.raises(DataError, match=r"b has more than 10 bytes, but this format is read"):
+            reading(path)
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from iada.config.data import DataConfig
+from iada.data.formats.readers import read_split
+from iada.errors import DataError
+
+resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))
+name, folder = sys.argv[1:]
+try:
+    read_split(DataConfig(folder=Path(folder), train=name, boundaries="none"), "train")
+except DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space are Linux's")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train.{language}", "en:1: the line has more than 4,000,000 bytes"),
+        ("train.jsonl", "jsonl:1: the line has more than 4,000,000 bytes"),
+        ("train.xml", "xml:1: the line has more than 4,000,000 bytes"),
+        ("train.json", "json has more than 200,000,000 bytes"),
+        ("train.{language}.gz", "gz unpacks to more than 200 times its size"),
+    ],
+)
+def test_huge_files_are_refused_in_bounded_memory(tmp_path: Path, name: str, expected: str) -> None:
+    for language in ("en", "de"):
+        path = tmp_path / name.replace("{language}", language)
+        if path.suffix == ".gz":
+            # 1.5 GB of lines in 1.5 MB.
+            packed = gzip.compress((b"a" * 999 + b"\n") * 10_000)
+            path.write_bytes(packed * 150)
+        else:
+            with path.open("wb") as file:
+                # A single line of NUL characters that takes no space on the disk.
+                file.truncate(201_000_000)
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, name, str(tmp_path)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert expected in ran.stdout, ran.stderr[-2000:]

@@ -273,3 +273,11 @@ def test_what_only_resembles_a_tag_is_text(read: Read, text: str) -> None:
     outcome = read("t.{language}.sgm", two(SOURCE.replace("three", text)))
     assert outcome.documents[1][0][0] == text
     assert outcome.findings.errors == 0
+
+
+def test_control_characters_of_ids_are_shown_as_text(read: Read) -> None:
+    source = SOURCE.replace("d1", "d\x1b[31m1").replace("d2", "\x07")
+    outcome = read("t.{language}.sgm", two(source, TARGET.replace("d1", "d\x1b[31m1")))
+    assert outcome.names == [r"t.en.sgm:d\x1b[31m1"]
+    assert r"document \x07 has no partner" in outcome.log[0]["message"]
+    assert "\x1b" not in outcome.findings.table()

@@ -1,6 +1,7 @@
 """`prepare`: what it writes, what it keeps of an interrupted run, what it refuses."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from iada.data.prepared.prepare import Preparation, finished_stages, prepare
 from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.errors import DataError, RunError
-from iada.storage import locked
+from iada.storage import locked, sha256
 
 
 @pytest.fixture
@@ -63,9 +64,12 @@ def test_the_manifest_vouches_for_every_file(preparation: Preparation) -> None:
         corpus.verify()
 
 
-def test_nothing_is_left_beside_the_result(preparation: Preparation) -> None:
+def test_only_the_note_of_what_was_verified_is_left_beside_the_result(
+    preparation: Preparation,
+) -> None:
     prepare(preparation)
-    assert [path.name for path in preparation.output.parent.iterdir()] == ["prepared"]
+    left = sorted(path.name for path in preparation.output.parent.iterdir())
+    assert left == [".prepared.verified.json", "prepared"]
 
 
 def test_any_number_of_processes_gives_the_same_bytes(preparation: Preparation) -> None:
@@ -261,6 +265,70 @@ def test_a_file_of_another_size_is_noticed_at_once(preparation: Preparation) -> 
     path.unlink()
     with pytest.raises(DataError, match=r"source\.ids should have \d+ bytes but is missing"):
         PreparedCorpus.open(corpus.path)
+
+
+def test_changed_bytes_of_the_same_size_are_noticed(preparation: Preparation) -> None:
+    corpus = prepare(preparation)
+    path = corpus.path / "train" / "target.ids"
+    content = bytearray(path.read_bytes())
+    content[0] ^= 1
+    path.write_bytes(content)
+    message = r"target\.ids has changed since the corpus was prepared.* prepare the corpus again"
+    for _ in range(2):
+        with pytest.raises(DataError, match=message):
+            PreparedCorpus.open(corpus.path)
+
+
+def test_a_file_is_hashed_once_for_each_time_of_modification(
+    preparation: Preparation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = prepare(preparation)
+    hashed: list[str] = []
+
+    def counting(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr("iada.data.prepared.prepared_corpus.sha256", counting)
+    PreparedCorpus.open(corpus.path)
+    assert hashed == []
+    os.utime(corpus.path / "dev" / "source.ids", ns=(1, 1))
+    for _ in range(2):
+        PreparedCorpus.open(corpus.path)
+    assert hashed == ["source.ids"]
+    # A folder from elsewhere, or a damaged note, is verified as a whole.
+    note = corpus.path.with_name(f".{corpus.path.name}.verified.json")
+    note.write_text("[", encoding="utf-8")
+    PreparedCorpus.open(corpus.path)
+    assert len(hashed) == 1 + len(corpus.manifest["files"])
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_split_without_a_usable_document_is_refused_and_leaves_no_corpus(
+    preparation: Preparation, tmp_path: Path, split: str
+) -> None:
+    shutil.copytree(preparation.data.folder, tmp_path / "broken")
+    path = tmp_path / "broken" / f"{split}.de"
+    documents = path.read_text(encoding="utf-8").split("\n\n")
+    path.write_text("\n\n".join(f"one more\n{text}" for text in documents), encoding="utf-8")
+    broken = replace(preparation, data=DataConfig(folder=tmp_path / "broken"))
+    message = rf"(?s)No document of `data\.{split}` can be used.*count_mismatch, {len(documents)}\)"
+    with pytest.raises(DataError, match=message):
+        prepare(broken)
+    assert not broken.output.exists()
+
+
+def test_a_failed_inspection_leaves_no_corpus_and_is_resumed(preparation: Preparation) -> None:
+    def fail(corpus: PreparedCorpus) -> None:
+        assert corpus.manifest["splits"]["train"]["documents"] == 30
+        raise DataError("no")
+
+    with pytest.raises(DataError, match="no"):
+        prepare(preparation, fail)
+    assert not preparation.output.exists()
+    assert finished_stages(preparation) == ["checks", "tokenizer", "train", "dev", "test"]
+    prepare(preparation)
+    assert preparation.output.is_dir()
 
 
 def test_ciphers_belong_to_the_training_split_and_do_not_depend_on_workers(
