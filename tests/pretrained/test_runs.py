@@ -262,3 +262,17 @@ def test_a_pretrained_run_is_not_exported(
     run = train(_config(tmp_path / "a", mini_corpus, checkpoint("marian"), changes)).path
     assert main(["export", str(run)]) == 2
     assert "ct2-transformers-converter" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_itself_a_checkpoint_to_start_from(
+    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
+) -> None:
+    train_keys = {"max_updates": 2, "validate_every": 2}
+    changes: dict[str, Any] = {"train": train_keys, "windows": {"context": 0}}
+    first = train(_config(tmp_path / "a", mini_corpus, checkpoint("nllb"), changes)).path
+    second = _config(tmp_path / "b", mini_corpus, first / "model", {"train": train_keys})
+    assert second.windows.context == 2
+    train(second)
+    both = {"train": {"start": str(first)}}
+    with pytest.raises(ConfigError, match="both say what a run starts from"):
+        _config(tmp_path / "c", mini_corpus, first / "model", both)

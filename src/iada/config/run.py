@@ -69,6 +69,11 @@ class RunConfig:
         dropout, keys = self.augment.bpe_dropout, self.augment.cipher_keys
         require(dropout == 0, "augment.bpe_dropout", rule.format(0), dropout)
         require(not keys, "augment.cipher_keys", rule.format("empty"), list(keys))
+        if self.train.start is not None:
+            raise ConfigError(
+                "`train.start` and `model.pretrained` both say what a run starts from. To go on "
+                f"from a pre-trained run, set `model.pretrained: {self.train.start / 'model'}`."
+            )
         chosen = self.model.architecture
         require(chosen == "doc2doc", "model.architecture", rule.format("doc2doc"), chosen)
         tags, moses = self.subwords.tags, self.subwords.pretokenize
