@@ -76,7 +76,7 @@ def run(command: TranslateCommand) -> Path:
         print(_plan(command, data, path, output))
         return output
     if not command.overwrite:
-        _refuse_existing(output)
+        _refuse_existing(output, path)
     processes = join_processes()
     if processes.count > 1 and STREAM in (path, output):
         raise ConfigError("Several processes need files as `--input` and `--output`, not `-`.")
@@ -129,11 +129,13 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
     return f"{path}: {lines} lines, {documents} documents -> {output}"
 
 
-def _refuse_existing(output: Path) -> None:
+def _refuse_existing(output: Path, source: Path) -> None:
     """Keep a finished translation; one that was interrupted has a journal and is resumed."""
     from iada.decoding.files import journal_file
 
-    if output.is_file() and not journal_file(output).exists():
+    # The input itself is never overwritten, whatever the flags.
+    is_input = output.resolve() == source.resolve()
+    if output.is_file() and not is_input and not journal_file(output).exists():
         raise RunError(
             f"{output} already exists. Give `--overwrite` to replace it, or choose another "
             "`--output`."
