@@ -2,9 +2,9 @@
 
 Of all source tokens that are perturbed in the context, and of all in current sentences, the share
 of each universal tag. The tilt by importance is small, so the exact expectation, a sum of
-probabilities, stands beside what was drawn. A uniform measure gives the base rates.
+probabilities, is reported beside what was drawn. A uniform measure gives the base rates.
 
-Parts of speech of the tokens that a run perturbs, counted once and kept in its folder.
+The shares of a run are counted once and kept in its folder.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""How training instances are perturbed and what is learned from the perturbed view.
+"""Augmentation: how training instances are perturbed, and what is learned from the perturbed view.
 
-The paper's systems and the controls, each as a named augmentation.
+The paper's systems and the controls are named augmentations, listed at the end.
 """
 
 from dataclasses import dataclass

@@ -168,6 +168,12 @@ class ModelConfig:
         return True if self.stop_context is None else self.stop_context
 
     @property
+    def hides_gradients(self) -> bool:
+        """Whether some gradient is not that of what is computed: stopped, or of a hard gate."""
+        stops = "stop_context" in self.traits.keys and self.stops_context
+        return stops or self.gate == "hard"
+
+    @property
     def far(self) -> int:
         """Context sentences on top of `windows.context`."""
         if self.architecture != "docflat":

@@ -97,6 +97,12 @@ def _changed(row: PlannedRow, key: str, label: str, *changes: Change) -> Planned
     return replace(row, key=key, label=label, system=system)
 
 
+def _matched(row: PlannedRow, key: str, label: str) -> PlannedRow:
+    """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
+    change = ("augment.budget", "matched")
+    return _changed(row, f"{key}_matched", f"{label}, matched budget", change)
+
+
 def _main(_: Ranges) -> Experiment:
     rows = (
         _SENTENCE_LEVEL,
@@ -331,18 +337,24 @@ def _pos(_: Ranges) -> Experiment:
 
 def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
-    rows = tuple(
+    rows = [
         replace(
             _changed(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
             series=_GNORM.label,
             value=alpha,
         )
         for alpha in alphas
-    )
+    ]
+    # A stronger tilt also replaces more tokens, unless the mean probability is kept.
+    rows += [
+        replace(_matched(row, row.key, row.label), series=_matched(_GNORM, "", _GNORM.label).label)
+        for row in rows
+        if row.value
+    ]
     return Experiment(
         "alpha_sweep",
         "How far importance tilts the probabilities",
-        rows,
+        tuple(rows),
         f"alpha_{alphas[0]:g}",
         shown_with="controls",
         axis="augment.alpha",
@@ -350,7 +362,8 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
         figure="sweep",
         caption="Scores by α, which sets how far importance tilts the probabilities of "
         "replacement; the steps are not to scale. At α = 0 all tokens are alike; the paper uses "
-        "0.1.",
+        "0.1. With a free budget, as in the paper, more tokens are replaced the larger α is; with "
+        "a matched budget, always the same share.",
     )
 
 
@@ -372,10 +385,13 @@ def _controls(ranges: Ranges) -> Experiment:
         _WORD_REPLACE,
         _plain("coword_drop", "CoWord dropout"),
         _plain("r_drop", "R-Drop"),
+        _plain("simcut", "SimCut"),
         _UNIFORM,
         *uniform,
         _RANDOM,
+        _matched(_RANDOM, _RANDOM.key, _RANDOM.label),
         _GNORM,
+        _matched(_GNORM, _GNORM.key, _GNORM.label),
     )
     return Experiment(
         "controls",

@@ -1,15 +1,11 @@
-"""Negative log-likelihood with label smoothing.
+"""The terms of the objective, from whole matrices of logits: the readable reference.
 
-How far the predictions of two views lie apart.
-
-The paper calls its agreement loss a Jensen-Shannon divergence, but its equation is half the sum
-of the two KL divergences. The equation is the default; the true divergence is the option.
-
-What the objective adds up, and the sums it returns.
+NLL with label smoothing, and the divergence between the predictions of two views. The paper calls
+its agreement loss a Jensen-Shannon divergence, but its equation is half the sum of the two KL
+divergences. The equation is the default; the true divergence is an option.
 
 Views are numbered: with two, the first is the original and the second the perturbed one.
-
-The losses from whole matrices of logits: the readable reference of the fused computation.
+`iada.method.fused` computes the same sums without the matrices.
 """
 
 import math
@@ -87,7 +83,7 @@ Divergence = Literal["symmetric_kl", "js", "kl"]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AgreementTerm:
     """How two views are compared."""
 
     weight: float
@@ -106,7 +102,7 @@ class Terms:
     """Weight of the NLL of each view; 0 leaves the term out."""
     smoothing: float = 0.0
     """Label smoothing of every NLL: mass that is spread evenly over the whole vocabulary."""
-    agreement: Agreement | None = None
+    agreement: AgreementTerm | None = None
     """How the two views are compared; None leaves the term out."""
 
     def learns_from(self, view: int) -> bool:

@@ -16,7 +16,7 @@ from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
 from iada.method.fused import fused_losses
 from iada.method.importance import MEASURES, measure_tokens
-from iada.method.losses import Agreement, Sums, Terms, plain_losses
+from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
 from iada.method.perturbation import (
     Keep,
     Replacement,
@@ -267,7 +267,7 @@ class AugmentedObjective:
         count = _count(perturbed.positions)
         agreement = None
         if config.weight_agreement > 0:
-            agreement = Agreement(
+            agreement = AgreementTerm(
                 config.weight_agreement,
                 config.agreement,
                 stop_first=config.agreement_stop == "original",

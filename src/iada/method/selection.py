@@ -61,7 +61,7 @@ def standardize(
     return (alpha * z).masked_fill(flat | ~eligible, 0.0)
 
 
-def spread(
+def normalize_scores(
     scores: Tensor,
     roles: Tensor,
     *,
@@ -90,7 +90,7 @@ def replacement_probability(
     """Tilt the initial probabilities by ψ in logit space (eq. 5).
 
     Args:
-        psi: (batch, length) spread importance.
+        psi: (batch, length) normalised importance.
         roles: (batch, length) `Role` of each token.
         p_context: initial probability of context tokens, in [0, 1).
         p_current: initial probability of current tokens, in [0, 1).
@@ -293,7 +293,7 @@ def _psi(scores: Scores, roles: Tensor, counted: Tensor | None, config: AugmentC
     if scores.known is not None:
         roles = roles.masked_fill(~scores.known, Role.SPECIAL)
         counted = None if counted is None else counted & scores.known
-    return spread(
+    return normalize_scores(
         scores.values, roles, alpha=config.alpha, normalize=config.normalize, counted=counted
     )
 

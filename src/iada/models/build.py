@@ -30,6 +30,8 @@ from iada.models.document import DocumentModel
 from iada.models.flat import FlatModel
 from iada.models.gtrans import GTransModel
 from iada.models.han import HanModel
+from iada.models.hybrid import HybridModel
+from iada.models.san import SanModel
 
 _BITS = 16
 _VALUES_PER_DRAW = 4
@@ -101,6 +103,8 @@ MODELS: dict[str, type[DocumentModel]] = {
     "flat": FlatModel,
     "gtrans": GTransModel,
     "han": HanModel,
+    "san": SanModel,
+    "hybrid": HybridModel,
     "docflat": DocFlatModel,
 }
 """Class of each architecture but Doc2Doc."""

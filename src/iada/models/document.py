@@ -52,6 +52,10 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     """Source sentences after the current one."""
     context_norm: bool = False
     """Whether a context module normalises its result, as some released code does."""
+    pre_norm: bool = False
+    """Whether layers normalise what they read, not what they write, as some released code does."""
+    residual_from_norm: bool = False
+    """Whether a pre-norm cross-attention adds its result to its normalised input, as released."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ Place = Literal["encoder", "decoder", "cross"]
 class Rule:
     """Which keys a query may see; in a decoder never one that comes later."""
 
-    kind: Literal["own", "all", "current", "back", "recent", "others"]
+    kind: Literal["own", "all", "current", "previous", "back", "recent"]
     distance: int = 0
 
 
@@ -34,6 +34,10 @@ ALL = Rule("all")
 """Every token of the window."""
 CURRENT = Rule("current")
 """Tokens of the source sentences that are translated."""
+
+
+PREVIOUS = Rule("previous")
+"""Tokens of the sentence before the query's own."""
 
 
 def back(distance: int) -> Rule:
@@ -146,8 +150,8 @@ class Layout:
             visible = visible & self.is_current[:, None, :]
         elif rule.kind == "back":
             visible = keys.words[:, None, :] & (distance == rule.distance)
-        elif rule.kind == "others":
-            visible = keys.words[:, None, :] & (distance != 0)
+        elif rule.kind == "previous":
+            visible = visible & (distance == 1)
         elif rule.kind == "recent":
             # Those before read as far back as they would if they were the last.
             first = last_number(keys)[:, None, :] - rule.distance

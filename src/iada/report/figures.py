@@ -1,5 +1,6 @@
 """Figures of runs (training curves, accuracies) and of experiments (curves and grouped bars)."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -254,7 +255,7 @@ def forest_figure(gains: Sequence[ImportanceGain], keys: Sequence[str], *, name:
         row = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
         for axes, key in zip(row, keys, strict=True):
             _draw_forest(axes, [gain.differences.get(key) for gain in gains], METRICS[key])
-        row[0].set_yticks(range(len(gains)), labels)
+        row[0].set_yticks(range(len(gains)), labels, fontsize=9)
         row[0].invert_yaxis()
         drawn = {one.outcome for gain in gains for one in gain.differences.values()}
         draw_legend(
@@ -297,8 +298,10 @@ def _draw_forest(axes: Axes, found: Sequence[Difference | None], metric: Metric)
     axes.grid(axis="x", color=INK, alpha=0.18, linewidth=0.8)
     axes.set_axisbelow(True)
     side = "left" if metric.lower_is_better else "right"
-    axes.set_title(metric.label, fontsize=9.5)
-    axes.set_xlabel(f"Difference ({side} is better)")
+    # Long names of systems leave little room for the panels.
+    axes.set_title(textwrap.fill(metric.label, 18), fontsize=9.5)
+    axes.set_xlabel(f"{side} is better", fontsize=9)
+    axes.locator_params(axis="x", nbins=5)
 
 
 def _percents(

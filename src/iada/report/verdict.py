@@ -293,6 +293,7 @@ def _names(found: Sequence[Difference]) -> str:
 _TILT = (
     "measure",
     "alpha",
+    "alpha_updates",
     "normalize",
     "context_direction",
     "current_direction",
@@ -343,7 +344,9 @@ def importance_gains(found: Sequence[tuple[str, Results]]) -> list[ImportanceGai
             differences = {name: one for name, one in pairs if one is not None}
             system = row.label
             if row.series and results.axis is not None and row.series not in row.label:
-                system = f"{row.series}, {row.label}"
+                # What both say, such as the budget, is said once.
+                words = f"{row.series}, {row.label}".split(", ")
+                system = ", ".join(dict.fromkeys(words))
             gains[key] = ImportanceGain(corpus, system, control.label, differences)
     order = list(dict.fromkeys(corpus for corpus, _ in found))
     return sorted(gains.values(), key=lambda gain: order.index(gain.corpus))

@@ -4,9 +4,8 @@ Each sentence is perturbed on both sides in one role: as the current sentence of
 as the context right before the next sentence. Its importance is measured once, in that window, and
 every copy draws anew. The noise is a function of seed, copy, document, sentence and side alone.
 
-A folder of perturbed copies: `train.1.en`, `train.1.de`, `train.2.en`, ... line for line.
-
-The folder appears whole or not at all.
+A folder holds the copies line for line: `train.1.en`, `train.1.de`, `train.2.en`, and so on. It
+appears complete or not at all.
 """
 
 import json

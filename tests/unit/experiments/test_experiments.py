@@ -155,7 +155,12 @@ def test_alphas_are_compared_with_no_tilt() -> None:
         ("alpha_0", 0.0),
         ("alpha_0.1", 0.1),
         ("alpha_3", 3.0),
+        ("alpha_0.1_matched", 0.1),
+        ("alpha_3_matched", 3.0),
     ]
+    matched = (("augment.alpha", 3.0), ("augment.budget", "matched"))
+    assert experiment.rows[-1].system == System("iada_replace_gnorm", matched)
+    assert len({row.series for row in experiment.rows}) == 2
     assert experiment.baseline == "alpha_0"
     assert experiment.rows[2].system == System("iada_replace_gnorm", (("augment.alpha", 3.0),))
 
@@ -169,12 +174,15 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "word_replace",
         "coword_drop",
         "r_drop",
+        "simcut",
         "uniform_replace_all_losses",
         "uniform_replace_all_losses_0.05",
         "uniform_replace_all_losses_0.2",
         "uniform_replace_all_losses_0.3",
         "iada_replace_random",
+        "iada_replace_random_matched",
         "iada_replace_gnorm",
+        "iada_replace_gnorm_matched",
     ]
 
 

@@ -13,19 +13,19 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from iada.method import chunks
 from iada.method.fused import fused_losses, nll_gradient, token_nll
-from iada.method.losses import Agreement, Sums, Terms, plain_losses
+from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
 from iada.models.projection import LinearProjection
 
 DIM, VOCABULARY = 6, 20
-BOTH = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=Agreement(3.0))
+BOTH = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=AgreementTerm(3.0))
 AGREEMENTS = [
     None,
-    Agreement(0.7),
-    Agreement(0.7, stop_first=True),
-    Agreement(0.7, "js"),
-    Agreement(0.7, "js", stop_first=True),
-    Agreement(0.7, "kl"),
-    Agreement(0.7, "kl", stop_first=True),
+    AgreementTerm(0.7),
+    AgreementTerm(0.7, stop_first=True),
+    AgreementTerm(0.7, "js"),
+    AgreementTerm(0.7, "js", stop_first=True),
+    AgreementTerm(0.7, "kl"),
+    AgreementTerm(0.7, "kl", stop_first=True),
 ]
 
 
@@ -87,7 +87,7 @@ def _assert_equal(
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
 def test_values_and_gradients_are_the_plain_ones(
-    agreement: Agreement | None, weights: tuple[float, float], smoothing: float, bias: bool
+    agreement: AgreementTerm | None, weights: tuple[float, float], smoothing: float, bias: bool
 ) -> None:
     terms = Terms(nll_weights=weights, smoothing=smoothing, agreement=agreement)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
@@ -119,7 +119,7 @@ def test_the_default_chunk_depends_on_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("agreement", AGREEMENTS[1:])
-def test_gradients_agree_with_finite_differences(agreement: Agreement) -> None:
+def test_gradients_agree_with_finite_differences(agreement: AgreementTerm) -> None:
     projection, states, labels = _setting(4)
     # A stopped gradient is not the derivative of the value, so only the others can be checked.
     terms = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=agreement)
@@ -162,7 +162,7 @@ def test_views_that_hardly_differ_have_an_accurate_agreement() -> None:
     other = LinearProjection(nn.Linear(DIM, VOCABULARY, dtype=torch.float64), nn.Module())
     other.linear.load_state_dict(projection.linear.state_dict())
     other.model.register_buffer("final_logits_bias", projection.model.final_logits_bias.double())
-    terms = Terms(nll_weights=(0.0, 0.0), agreement=Agreement(1.0))
+    terms = Terms(nll_weights=(0.0, 0.0), agreement=AgreementTerm(1.0))
     ours = fused_losses(projection, near, labels, terms).agreement
     theirs = _plain(other, exact, labels, terms).agreement
     assert ours is not None
@@ -214,11 +214,11 @@ def _products(compute: Callable[[], Any], tokens: int) -> float:
         # Logits, gradient at the states, gradient at the weight.
         (Terms(nll_weights=(1.0,)), 3),
         (Terms(nll_weights=(1.0, 1.0)), 6),
-        (Terms(nll_weights=(1.0, 1.0), agreement=Agreement(1.0)), 6),
-        (Terms(nll_weights=(0.0, 1.0), agreement=Agreement(1.0)), 6),
+        (Terms(nll_weights=(1.0, 1.0), agreement=AgreementTerm(1.0)), 6),
+        (Terms(nll_weights=(0.0, 1.0), agreement=AgreementTerm(1.0)), 6),
         # Of a stopped view only the logits are needed.
-        (Terms(nll_weights=(0.0, 1.0), agreement=Agreement(1.0, stop_first=True)), 4),
-        (Terms(nll_weights=(1.0, 1.0), agreement=Agreement(1.0, stop_first=True)), 6),
+        (Terms(nll_weights=(0.0, 1.0), agreement=AgreementTerm(1.0, stop_first=True)), 4),
+        (Terms(nll_weights=(1.0, 1.0), agreement=AgreementTerm(1.0, stop_first=True)), 6),
     ],
 )
 def test_no_product_is_computed_that_nothing_needs(terms: Terms, products: int) -> None:
@@ -279,7 +279,7 @@ def test_an_agreement_of_weight_zero_is_not_computed(monkeypatch: pytest.MonkeyP
 def test_an_nll_of_weight_zero_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "subtract_labels", None)
     projection, states, labels = _setting()
-    terms = Terms(nll_weights=(0.0, 0.0), agreement=Agreement(1.0))
+    terms = Terms(nll_weights=(0.0, 0.0), agreement=AgreementTerm(1.0))
     assert fused_losses(projection, states, labels, terms).nlls == (None, None)
     with pytest.raises(TypeError, match="not callable"):
         fused_losses(projection, states, labels, BOTH)

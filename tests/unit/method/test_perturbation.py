@@ -113,6 +113,20 @@ def test_our_own_encoding_draws_all_but_specials_and_bytes(subwords: Subwords) -
     assert replacement.candidates.tolist() == list(range(6 + 256, len(subwords)))
 
 
+def test_a_further_replacement_is_a_class_and_a_line_in_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Shift:
+        def __call__(self, ids: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+            return ids + 1
+
+    monkeypatch.setitem(REPLACEMENTS, "shift", lambda vocabulary: Shift())
+    config = AugmentConfig(replacement="shift")  # type: ignore[arg-type]
+    replacement = make_replacement(config, Vocabulary(owner="test", size=50))
+    ids, _ = perturb(IDS, torch.ones(2, 10), replacement, generator=generator(1))
+    assert ids.equal(IDS + 1)
+
+
 @pytest.fixture
 def foreign_tokenizer() -> PreTrainedTokenizerFast:
     """Ids 0 to 9; 2 is a byte piece, 6 to 8 are added tokens, and no token has the id 5."""

@@ -13,8 +13,8 @@ from iada.method.selection import (
     average_over_words,
     budget_offsets,
     configured_probability,
+    normalize_scores,
     replacement_probability,
-    spread,
     standardize,
     word_heads,
 )
@@ -93,12 +93,12 @@ def test_z_scores_have_mean_0_and_variance_1_and_ignore_scale_padding_and_neighb
 
 
 def test_not_normalised_is_the_raw_score_and_scale_multiplies_it() -> None:
-    raw = spread(SCORES, ROLES, alpha=0.5, normalize="none")
+    raw = normalize_scores(SCORES, ROLES, alpha=0.5, normalize="none")
     assert raw.tolist() == [[1.0, 3.0, 0.0, 5.0, 7.0, 0.0]]
-    scaled = spread(SCORES, ROLES, alpha=0.5, normalize="scale")
+    scaled = normalize_scores(SCORES, ROLES, alpha=0.5, normalize="scale")
     assert scaled.tolist() == [[0.5, 1.5, 0.0, 2.5, 3.5, 0.0]]
     torch.testing.assert_close(
-        spread(SCORES, ROLES, alpha=0.5, normalize="standard"),
+        normalize_scores(SCORES, ROLES, alpha=0.5, normalize="standard"),
         standardize(SCORES, ROLES, alpha=0.5),
     )
 

@@ -130,6 +130,10 @@ SYSTEMS = [
     System("han-encoder"),
     System("han-decoder", {"context_sides": "decoder"}),
     System("han-joint", {"context_sides": "both", "stop_context": False}),
+    System("san-online", {"stop_context": False}),
+    System("san-offline", {"after": 1}),
+    System("hybrid", {"stop_context": False}),
+    System("hybrid-after", {"after": 1}),
     System("docflat-soft", {"far_context": 2}, context=1),
     System("docflat-hard", {"far_context": 2, "gate": "hard"}, context=1),
 ]

@@ -245,6 +245,53 @@ class TestDocFlat:
             torch.testing.assert_close(found[0, -length:], expected, rtol=0, atol=1e-6)
 
 
+class TestHybrid:
+    """Hybrid."""
+
+    def test_a_gate_on_the_local_side_encodes_sentences_alone(
+        self, lab: Any, special: SpecialIds
+    ) -> None:
+        system = lab.system("hybrid")
+        model = system.build(special)
+        batch = lab.collate(system.windows(special, lab.documents), [2])
+        assert context_gradient(model, batch).any()
+        set_gate(model.global_context.gate, 60.0)
+        assert not context_gradient(model, batch).any()
+
+    @pytest.mark.parametrize("stop", [True, False])
+    def test_the_memory_gets_a_gradient_unless_it_is_stopped(
+        self, lab: Any, special: SpecialIds, stop: bool
+    ) -> None:
+        system = lab.system("hybrid", {"stop_context": stop})
+        batch = lab.collate(system.windows(special, lab.documents), [2])
+        gradient = context_gradient(system.build(special), batch, "target_roles")
+        assert bool(gradient.any()) != stop
+
+    def test_stopping_the_gradient_changes_no_value(self, lab: Any, special: SpecialIds) -> None:
+        stopped, flowing = (
+            lab.system("hybrid", {"stop_context": stop}).build(special) for stop in (True, False)
+        )
+        batch = lab.collate(lab.system("hybrid").windows(special, lab.documents))
+        one, two = (Observer(model).forward(batch).logits for model in (stopped, flowing))
+        torch.testing.assert_close(one, two, rtol=0, atol=1e-11)
+
+    def test_the_memory_is_the_sentence_before(self, lab: Any, special: SpecialIds) -> None:
+        """One layer back each: with two layers the third sentence back cannot be reached."""
+        system = lab.system("hybrid", context=4)
+        model = system.build(special)
+        changes = []
+        for number in range(4):
+            document = [*lab.documents[0]]
+            source, target = document[number]
+            document[number] = (source, [6 + (token - 5) % 34 for token in target])
+            logits = [
+                lab.logits(model, lab.collate(system.windows(special, [one]), [4]))[0, -2:]
+                for one in (lab.documents[0], document)
+            ]
+            changes.append(not torch.allclose(*logits))
+        assert changes == [False, False, True, True]
+
+
 def flat_batch(encoder: Any, sentences: list[list[int]], special: SpecialIds) -> Tensor:
     """Compute flat-batch attention, gate and norm of the last sentence as its equations say."""
     rows = [list(sentence) for sentence in sentences]

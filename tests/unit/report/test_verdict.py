@@ -173,6 +173,15 @@ def test_no_tilt_is_a_control_too(new_row: NewRow, new_results: NewResults) -> N
     sweep = new_results("alpha_sweep", *rows, axis=Axis("augment.alpha", (0.0, 0.1)))
     (gain,) = importance_gains([("mini", sweep)])
     assert (gain.name, gain.control) == ("GNorm, α = 0.1 on mini", "α = 0")
+    matched = new_row(
+        "α = 1, matched budget",
+        GNORM | {"augment.alpha": 1.0, "augment.budget": "matched"},
+        series="GNorm, matched budget",
+        value=1.0,
+    )
+    both = new_results("alpha_sweep", *rows, matched, axis=Axis("augment.alpha", (0.0, 0.1, 1.0)))
+    names = [gain.system for gain in importance_gains([("mini", both)])]
+    assert names == ["GNorm, α = 0.1", "GNorm, matched budget, α = 1"]
 
 
 def test_the_comparison_with_the_most_seeds_is_kept(

@@ -15,10 +15,10 @@ from iada.data.formats.readers import read_split
 from iada.data.prepared import prepare as preparing
 from iada.data.prepared.encoding import Workers
 from iada.data.prepared.prepare import Preparation, finished_stages, prepare
-from iada.data.prepared.prepared_corpus import PreparedCorpus, sha256
+from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.errors import DataError, RunError
-from iada.storage import locked
+from iada.storage import locked, sha256
 
 
 @pytest.fixture
