@@ -215,7 +215,9 @@ def _prepare(corpus: Path) -> Command:
 
     def command(folder: Path) -> dict[str, bytes]:
         prepare(Preparation(config.data, config.subwords, folder / "store", workers=1))
-        return _files(folder)
+        # Beside the store lies a note of when it was last verified.
+        left = {path.name: b"" for path in folder.iterdir() if not path.name.startswith(".store")}
+        return _files(folder / "store") | left
 
     return command
 
