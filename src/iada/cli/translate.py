@@ -79,8 +79,14 @@ def run(command: TranslateCommand) -> Path:
         if command.input is None:
             pieces = split_pieces(data, "test", with_references=False)
         else:
-            limit = data.max_line_bytes
-            files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
+            files = CorpusFiles(
+                path,
+                None,
+                languages,
+                boundaries,
+                max_line_bytes=data.max_line_bytes,
+                columns=data.columns,
+            )
             pieces = file_pieces(detect_format(path.name), files)
         lines, documents = count_lines(pieces)
         print(f"{path}: {lines} lines, {documents} documents -> {output}")
@@ -97,6 +103,7 @@ def run(command: TranslateCommand) -> Path:
             languages=languages,
             references=command.references,
             max_line_bytes=data.max_line_bytes,
+            columns=data.columns,
         )
     print(output)
     return output

@@ -46,6 +46,30 @@ def is_separator(line: str, boundaries: Boundaries) -> bool:
     return line.strip() == _SEPARATORS[boundaries]
 
 
+class DocumentCounter:
+    """Numbers the documents of a file of sentence pairs that do not name their document."""
+
+    def __init__(self, boundaries: Boundaries) -> None:
+        self._boundaries = boundaries
+        self._document = 1
+        self._separators = self._pairs = 0
+
+    def document_of(self, line: Line) -> str | None:
+        """Return the id of the document of the next line; None if it is a boundary."""
+        if isinstance(line, str) and is_separator(line, self._boundaries):
+            self._document += self._pairs > 0
+            self._separators += 1
+            return None
+        self._pairs += 1
+        return str(self._document)
+
+    def refuse_unknown_boundaries(self, path: Path) -> None:
+        """Refuse a file of several sentence pairs without any boundary, unless that is stated."""
+        if self._boundaries != "none" and self._pairs > 1 and not self._separators:
+            what = "blank line" if self._boundaries == "blank_line" else "`<d>` line"
+            raise DataError(_UNSEPARATED.format(path=path, lines=self._pairs, what=what))
+
+
 @dataclass(frozen=True)
 class Span:
     """Lines `start` to `stop` (0-based, exclusive) of a file that form one document."""
