@@ -11,7 +11,9 @@ Boundaries = Literal["blank_line", "marker", "none"]
 Split = Literal["train", "dev", "test"]
 MAX_LINE_BYTES = 4_000_000
 """Longest line by default: far beyond any sentence, enough for a book on one line of JSON."""
-FileFormat = Literal["text", "tsv", "csv", "bars", "jsonl", "sgm", "tags", "dialogue"]
+FileFormat = Literal[
+    "text", "tsv", "csv", "bars", "jsonl", "sgm", "tmx", "xliff", "tags", "dialogue"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class DataConfig:
     """Language code of the target side."""
     format: Literal["auto", FileFormat] = "auto"
     """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .jsonl, .sgm,
-    .xml, .json, train.tags.*) and takes everything else as plain text."""
+    .xml, .tmx, .xlf, .xliff, .json, train.tags.*) and takes everything else as plain text."""
     boundaries: Boundaries = "blank_line"
     """What separates documents in plain text: a blank line, a `<d>` line before each document, or
     nothing."""

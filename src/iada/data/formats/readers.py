@@ -14,7 +14,7 @@ from typing import Literal
 from iada.config.base import require
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats import delimited, dialogue, jsonl, sgm, text
+from iada.data.formats import delimited, dialogue, exchange, jsonl, sgm, text
 from iada.data.formats.file_format import CorpusFiles, Format, Piece
 from iada.data.formats.findings import Findings
 from iada.errors import DataError
@@ -26,6 +26,8 @@ FORMATS: Mapping[FileFormat, Format] = {
     "bars": delimited.BARS,
     "jsonl": jsonl.FORMAT,
     "sgm": sgm.FORMAT,
+    "tmx": exchange.TMX,
+    "xliff": exchange.XLIFF,
     "dialogue": dialogue.FORMAT,
     # Any name is plain text if no other format claims it.
     "text": text.TEXT,

@@ -187,6 +187,11 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         return Piece(list, Document(f"{path.name}:{number}", tuple(lines)), reference)
 
     for place, (line, other) in enumerate(_side_by_side(files, findings), start=1):
+        if place == 1 and line.lstrip().lower().startswith(_MARKUP):
+            raise DataError(
+                f"{path}:1: begins with {line.strip()[:20]!r}, so it is markup and not plain text. "
+                "Give its sentences as plain text, TSV or JSON lines."
+            )
         is_boundary = is_separator(line, boundaries)
         if other is not None and is_boundary != is_separator(other, boundaries):
             raise DataError(
@@ -207,6 +212,7 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         yield document()
 
 
+_MARKUP = ("<?xml", "<!doctype", "<tmx", "<xliff", "<html")
 _ALIGNED = "References must have the lines of the source."
 
 

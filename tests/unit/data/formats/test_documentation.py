@@ -30,6 +30,8 @@ def examples(heading: str) -> list[str]:
         ("JSON lines", 0, "t.jsonl", [LETTER, [("Dear Anna!", "Liebe Anna!")]]),
         ("JSON lines", 2, "t.jsonl", [LETTER]),
         ("SGM and XML", 1, "t.xml", [LETTER]),
+        ("TMX and XLIFF", 0, "t.tmx", [LETTER]),
+        ("TMX and XLIFF", 1, "t.xlf", [LETTER]),
         (
             "Dialogues",
             0,
