@@ -186,10 +186,11 @@ def lock_file(path: Path, doing: str) -> Iterator[None]:
         os.pwrite(handle, (json.dumps(owner) + "\n").encode(), 0)
         yield
     finally:
-        # While it is still held: nobody can have taken it over.
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        os.close(handle)
+        try:
+            # While it is still held: nobody can have taken it over.
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 def _open_lock(path: Path, doing: str) -> int:

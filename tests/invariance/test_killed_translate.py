@@ -35,11 +35,11 @@ def test_a_killed_run_is_completed_to_the_same_bytes(
             [sys.executable, "-m", "iada", *command(output)], capture_output=True, check=False
         )
         assert again.returncode == 0, again.stderr.decode()
-        resumed += b"were done already" in again.stderr
+        resumed += b"resuming after" in again.stderr
         written = [output.with_name(f"{output.name}{name}").read_bytes() for name in NAMES]
         assert written == expected
         assert not [path for path in tmp_path.iterdir() if path.suffix in (".partial", ".journal")]
         kills += 1
     assert kills == KILLS
-    # A kill before the first answer leaves nothing to go on from.
+    # A kill before the first result leaves nothing to resume from.
     assert resumed > 0

@@ -117,3 +117,15 @@ def test_two_processes_train_one_run(tmp_path: Path) -> None:
     lines = (config.output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     # Written once, by the main process: four updates and two validations.
     assert [json.loads(line)["update"] for line in lines] == [1, 2, 2, 3, 4, 4]
+    newest = config.output / "checkpoints" / "checkpoint-4"
+    assert {path.name for path in newest.glob("random_*.json")} == {
+        "random_0.json",
+        "random_1.json",
+    }
+    # Two updates, and two more after a pause, end with the same weights.
+    short = ("--output", str(tmp_path / "paused"), "--train.max_updates", "2")
+    _launch(2, "-m", "iada", "train", str(recipe), *short)
+    longer = ("--output", str(tmp_path / "paused"), "--resume")
+    _launch(2, "-m", "iada", "train", str(recipe), *longer)
+    weights = [tmp_path / name / "model" / "model.safetensors" for name in ("run", "paused")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()

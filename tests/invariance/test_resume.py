@@ -36,6 +36,7 @@ def _config(folder: Path, name: str, method: Method) -> RunConfig:
         train=replace(
             config.train,
             max_updates=24,
+            max_tokens=1024,
             validate_every=4,
             accumulation=2,
             log_every=1,

@@ -19,6 +19,7 @@ from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError
 from iada.method.importance import MEASURES, MeasuredGroup, measure_batch
+from iada.method.perturbation import Vocabulary, word_start_table
 from iada.models.observation import Observer
 
 
@@ -70,12 +71,13 @@ def importance_map(
     cut = Windows(TokenStore.build(documents, subwords), windows, frame=frame)
     collate = Collator(subwords.special.pad)
     device = next(model.parameters()).device
+    word_starts = word_start_table(augment, Vocabulary.of_tokenizer(subwords))
     observer = Observer(model, state_point=augment.tnorm_at)
     try:
         views = []
         for number, sentence in enumerate(cut.sentences.tolist()):
             batch = to_device(collate([cut[0, number]]), device)
-            groups = measure_batch(observer, batch, augment, seed=0)
+            groups = measure_batch(observer, batch, augment, seed=0, word_starts=word_starts)
             document = int(cut.store.document_of[sentence])
             first = int(cut.store.document_starts[document])
             name = documents[document].name

@@ -2,9 +2,9 @@
 
 Of all source tokens that are perturbed in the context, and of all in current sentences, the share
 of each universal tag. The tilt by importance is small, so the exact expectation, a sum of
-probabilities, stands beside what was drawn. A uniform measure gives the base rates.
+probabilities, is reported beside what was drawn. A uniform measure gives the base rates.
 
-Parts of speech of the tokens that a run perturbs, counted once and kept in its folder.
+The shares of a run are counted once and kept in its folder.
 """
 
 import json
@@ -32,7 +32,7 @@ from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
 from iada.method.importance import MeasuredGroup, measure_windows
-from iada.method.perturbation import Drop, perturb
+from iada.method.perturbation import Drop, Vocabulary, perturb, word_start_table
 from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator
 from iada.storage import write_json
@@ -131,7 +131,15 @@ def perturbed_shares(
         store, translator.subwords, [document.source for document in documents], tagger
     )
     windows = Windows(store, replace(config.windows, noisy_context=0), frame=translator.frame)
-    batches = measure_windows(translator.model, windows, augment, max_tokens=max_tokens, seed=seed)
+    word_starts = word_start_table(augment, Vocabulary.of_tokenizer(translator.subwords))
+    batches = measure_windows(
+        translator.model,
+        windows,
+        augment,
+        max_tokens=max_tokens,
+        seed=seed,
+        word_starts=word_starts,
+    )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
     offsets = np.asarray(store.source.offsets)
     for number, batch in enumerate(batches):

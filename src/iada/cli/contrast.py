@@ -40,6 +40,8 @@ def run(command: ContrastCommand) -> Path | None:
     """Print the accuracies as JSON and merge them into the run's `scores.json`."""
     from iada.cli.evaluate import accuracy_table
     from iada.data.formats.contrapro import read_contrastive
+    from iada.decoding.shards import join_processes
+    from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import contrast_run, generate_run
     from iada.report.tables import to_text
     from iada.runs.folder import RunFolder
@@ -50,13 +52,17 @@ def run(command: ContrastCommand) -> Path | None:
         model = RunFolder(command.run).best_model()
         print(f"{model}: score {candidates} candidates of {len(items)} items")
         return None
-    result, path = contrast_run(command.run, command.set, command.documents)
+    processes = join_processes()
+    translator = DocumentTranslator.load(command.run, processes=processes)
+    result, path = contrast_run(command.run, command.set, command.documents, translator)
     columns: dict[str, Any] = {"Preferred %": result}
     shown = result
     if command.generative:
-        written, _ = generate_run(command.run, command.set, command.documents)
+        written, _ = generate_run(command.run, command.set, command.documents, translator)
         columns |= {"Written %": written["expected"], "Only it written %": written["exclusive"]}
         shown = {"contrastive": result, "generative": written}
+    if not processes.is_main:
+        return path
     print(to_text(accuracy_table(columns)), file=sys.stderr)
     print(json.dumps(shown, indent=2))
     return path

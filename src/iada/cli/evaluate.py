@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from iada.config.data import Boundaries
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
+from iada.evaluation.comet import with_own_comet
 from iada.evaluation.metrics import METRICS
 from iada.report.tables import MISSING, Cell, Column, Table
 
@@ -51,7 +52,10 @@ def systems_table(systems: Mapping[str, Scores]) -> Table:
 
 
 def significance_table(significance: Mapping[str, Scores]) -> Table:
-    """Show each system's difference from the baseline, its interval, and the p-value."""
+    """Show each system's difference from the baseline, its interval, and the p-values.
+
+    The second one is corrected for the number of comparisons in the table.
+    """
     rows = []
     for key, found in significance.items():
         for name, comparison in found["systems"].items():
@@ -66,10 +70,11 @@ def significance_table(significance: Mapping[str, Scores]) -> Table:
                     Cell(comparison["difference"], f"{comparison['difference']:+.2f}"),
                     Cell(None, bounds),
                     _number(comparison["p_value"], 4),
+                    _number(comparison.get("p_holm"), 4),
                     Cell(found["units"], str(found["units"])),
                 )
             )
-    names = ("Difference", "95% interval", "p", "Units")
+    names = ("Difference", "95% interval", "p", "p (Holm)", "Units")
     columns = (Column("System", numeric=False), Column("Metric", numeric=False))
     notes = tuple(
         f"{METRICS[key].label}: {found['signature']}" for key, found in significance.items()
@@ -158,7 +163,7 @@ class EvaluateCommand:
     output: Path | None = None
     """File to write the scores of hypothesis files to, as JSON."""
     metrics: Annotated[EvaluateConfig, tyro.conf.arg(name="")] = field(
-        default_factory=EvaluateConfig
+        default_factory=lambda: with_own_comet(EvaluateConfig())
     )
     """Metrics and test."""
     dry_run: bool = False
@@ -182,12 +187,20 @@ class EvaluateCommand:
 
 
 def parse(arguments: Sequence[str]) -> EvaluateCommand:
-    """Parse the arguments of `iada evaluate`; a run's own `evaluate` keys are its defaults."""
+    """Parse the arguments of `iada evaluate`; a run's own `evaluate` keys are its defaults.
+
+    But for the interpreter and the model of COMET: nothing that a run folder names is executed.
+    """
     program = "iada evaluate"
     command = parse_dataclass(EvaluateCommand, arguments, program=program)
     if command.run is None or not (command.run / "config.yaml").is_file():
         return command
     saved = load_run_config(command.run / "config.yaml").evaluate
+    if command.metrics.comet_python is None:
+        saved = with_own_comet(saved)
+    else:
+        own = command.metrics
+        saved = replace(saved, comet_python=own.comet_python, comet_model=own.comet_model)
     default = EvaluateCommand(run=command.run, metrics=saved)
     return parse_dataclass(EvaluateCommand, arguments, program=program, default=default)
 
@@ -196,6 +209,8 @@ def run(command: EvaluateCommand) -> Path | None:
     """Print the scores as JSON; for a run, also merge them into its `scores.json`."""
     if command.dry_run:
         print(_plan(command))
+        return None
+    if command.run is not None and not _share_work(command.run, cxmi=command.cxmi):
         return None
     with _comet(command.metrics) as scorer:
         return _score_run(command, scorer) if command.run else _score_files(command, scorer)
@@ -223,12 +238,28 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
         yield scorer
 
 
+def _share_work(run: Path, *, cxmi: bool) -> bool:
+    """Do what the processes of a launcher share; return whether this one computes the scores."""
+    from iada.decoding.shards import join_processes
+    from iada.decoding.translator import DocumentTranslator
+    from iada.evaluation.score_runs import measure_context_use, translate_test
+
+    processes = join_processes()
+    if processes.count == 1:
+        if cxmi:
+            measure_context_use(run)
+        return True
+    translator = DocumentTranslator.load(run, processes=processes)
+    if cxmi:
+        measure_context_use(run, translator)
+    translate_test(run, translator)
+    return processes.is_main
+
+
 def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path:
-    from iada.evaluation.score_runs import measure_context_use, score_run
+    from iada.evaluation.score_runs import score_run
 
     assert command.run is not None
-    if command.cxmi:
-        measure_context_use(command.run)
     scores, path = score_run(
         command.run, baseline=command.baseline, config=command.metrics, scorer=scorer
     )

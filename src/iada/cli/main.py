@@ -8,6 +8,7 @@ a traceback), 2 something the user can fix, 130 interrupted, 141 the reader of s
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _fail(str(error))
-    except (OSError, MemoryError, RuntimeError) as error:
+    except Exception as error:
         message = _describe_system_error(error)
         if debug or message is None:
             raise
@@ -155,8 +156,12 @@ def _help() -> str:
     )
 
 
-def _describe_system_error(error: OSError | MemoryError | RuntimeError) -> str | None:
+def _describe_system_error(error: Exception) -> str | None:
     """Say in one line what the system refused; None if it looks like a defect of ours."""
+    text = str(error).strip()
+    if found := re.search(r"\(os error (\d+)\)", text):
+        # So the libraries that are written in Rust, safetensors and tokenizers, report it.
+        error = OSError(int(found[1]), os.strerror(int(found[1])))
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         if (advice := _SYSTEM_LIMITS.get(error.errno or 0)) is not None:
@@ -165,11 +170,10 @@ def _describe_system_error(error: OSError | MemoryError | RuntimeError) -> str |
             return f"{where}{error.strerror}."
         return None
     # PyTorch has no exception of its own for the memory of the CPU, and importing it takes long.
-    text = str(error).strip()
     if isinstance(error, MemoryError) or "allocate memory" in text or "out of memory" in text:
-        found = f" ({text.splitlines()[0]})" if text else ""
+        told = f" ({text.splitlines()[0]})" if text else ""
         return (
-            f"Out of memory{found}. Lower `train.max_tokens` or `decode.max_tokens`, or use a "
+            f"Out of memory{told}. Lower `train.max_tokens` or `decode.max_tokens`, or use a "
             "smaller model, then give the same command again."
         )
     return None

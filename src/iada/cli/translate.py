@@ -1,17 +1,24 @@
 """`iada translate`: translate documents with a trained model."""
 
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import tyro
 
 from iada.cli.parsing import find_positional, parse_dataclass
-from iada.config.data import Boundaries
+from iada.config.data import Boundaries, DataConfig
 from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
-from iada.errors import ConfigError
+from iada.errors import ConfigError, RunError
+
+STREAM = Path("-")
+"""Standard input or output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +31,13 @@ class TranslateCommand:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of the model."""
     input: Path | None = None
-    """Text (one sentence per line), TSV or JSON lines; by default the test split of the run's
-    corpus."""
+    """Text (one sentence per line), TSV or JSON lines; `-` is text from standard input. By default
+    the test split of the run's corpus."""
     output: Path | None = None
-    """File to write; by default `translations/<input name>` in the run folder."""
+    """File to write; `-` is standard output. By default `translations/<input name>` in the run
+    folder."""
+    overwrite: bool = False
+    """Replace an output that exists; without it only an interrupted translation is resumed."""
     references: Path | None = None
     """Reference translations of a text input, line for line, for `--target_context gold`."""
     boundaries: Boundaries | None = None
@@ -50,60 +60,107 @@ def parse(arguments: Sequence[str]) -> TranslateCommand:
 
 def run(command: TranslateCommand) -> Path:
     """Translate, and return the file that was written."""
-    from iada.data.formats.file_format import CorpusFiles
-    from iada.data.formats.readers import detect_format, file_pieces
-    from iada.decoding.files import (
-        count_lines,
-        split_pieces,
-        translate_file,
-        translate_split,
-        translations_name,
-    )
+    from iada.decoding.files import translate_file, translate_split, translations_name
+    from iada.decoding.shards import join_processes
     from iada.decoding.translator import DocumentTranslator
     from iada.runs.folder import RunFolder
 
+    _check(command)
     folder = RunFolder(command.run)
-    config = folder.config()
-    data = config.data
+    data = folder.config().data
+    path = command.input or data.paths("test")[0]
+    name = path.name.removesuffix(".gz") if command.input else translations_name(data)
+    output = command.output or (STREAM if path == STREAM else folder.translations / name)
+    if command.dry_run:
+        folder.best_model()
+        print(_plan(command, data, path, output))
+        return output
+    if not command.overwrite:
+        _refuse_existing(output)
+    processes = join_processes()
+    if processes.count > 1 and STREAM in (path, output):
+        raise ConfigError("Several processes need files as `--input` and `--output`, not `-`.")
+    translator = DocumentTranslator.load(command.run, decode=command.decode, processes=processes)
+    with _files(path, output) as (source, target):
+        if command.input is None:
+            translate_split(translator, data, "test", target)
+        else:
+            translate_file(
+                translator,
+                source,
+                target,
+                boundaries=command.boundaries or data.boundaries,
+                languages=(data.source_language, data.target_language),
+                references=command.references,
+                max_line_bytes=data.max_line_bytes,
+                columns=data.columns,
+            )
+    if processes.is_main and output != STREAM:
+        print(output)
+    return output
+
+
+def _check(command: TranslateCommand) -> None:
+    """Refuse flags that do not go together."""
     if command.input is None:
         for flag, value in (("references", command.references), ("boundaries", command.boundaries)):
             if value is not None:
                 raise ConfigError(f"`--{flag}` describes a given input. Give `--input` too.")
-    path = command.input or data.paths("test")[0]
-    name = path.name.removesuffix(".gz") if command.input else translations_name(data)
-    output = command.output or folder.translations / name
-    boundaries = command.boundaries or data.boundaries
-    languages = data.source_language, data.target_language
-    if command.dry_run:
-        folder.best_model()
-        if command.input is None:
-            pieces = split_pieces(data, "test", with_references=False)
-        else:
-            files = CorpusFiles(
-                path,
-                None,
-                languages,
-                boundaries,
-                max_line_bytes=data.max_line_bytes,
-                columns=data.columns,
-            )
-            pieces = file_pieces(detect_format(path.name), files)
-        lines, documents = count_lines(pieces)
-        print(f"{path}: {lines} lines, {documents} documents -> {output}")
-        return output
-    translator = DocumentTranslator.load(command.run, decode=command.decode)
+    is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
+    if is_streamed and command.decode.n_best > 1:
+        raise ConfigError("`--n_best` writes a second file. Give a file as `--output`, not `-`.")
+
+
+def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path) -> str:
+    """Say what would be translated."""
+    from iada.data.formats.file_format import CorpusFiles
+    from iada.data.formats.readers import detect_format, file_pieces
+    from iada.decoding.files import count_lines, split_pieces
+
+    if path == STREAM:
+        return f"standard input -> {output}"
     if command.input is None:
-        translate_split(translator, data, "test", output)
+        pieces = split_pieces(data, "test", with_references=False)
     else:
-        translate_file(
-            translator,
+        languages = data.source_language, data.target_language
+        files = CorpusFiles(
             path,
-            output,
-            boundaries=boundaries,
-            languages=languages,
-            references=command.references,
+            None,
+            languages,
+            command.boundaries or data.boundaries,
             max_line_bytes=data.max_line_bytes,
             columns=data.columns,
         )
-    print(output)
-    return output
+        pieces = file_pieces(detect_format(path.name), files)
+    lines, documents = count_lines(pieces)
+    return f"{path}: {lines} lines, {documents} documents -> {output}"
+
+
+def _refuse_existing(output: Path) -> None:
+    """Keep a finished translation; one that was interrupted has a journal and is resumed."""
+    from iada.decoding.files import journal_file
+
+    if output.is_file() and not journal_file(output).exists():
+        raise RunError(
+            f"{output} already exists. Give `--overwrite` to replace it, or choose another "
+            "`--output`."
+        )
+
+
+@contextmanager
+def _files(source: Path, output: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield files in place of standard input and output, which are copied to and from them."""
+    with ExitStack() as stack:
+        paths = [source, output]
+        if STREAM in paths:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="iada-")))
+            if source == STREAM:
+                paths[0] = folder / "input.txt"
+                with paths[0].open("wb") as file:
+                    shutil.copyfileobj(sys.stdin.buffer, file)
+            if output == STREAM:
+                paths[1] = folder / "output.txt"
+        yield paths[0], paths[1]
+        if output == STREAM:
+            with paths[1].open(encoding="utf-8", newline="\n") as lines:
+                sys.stdout.writelines(lines)

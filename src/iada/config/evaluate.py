@@ -8,7 +8,7 @@ from iada.config.base import require
 
 Tokenizer = Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"]
 """Tokenisers of sacreBLEU; `auto` goes by the target language."""
-SignificanceTest = Literal["bootstrap", "randomization"]
+SignificanceTest = Literal["randomization", "bootstrap"]
 """How two systems are compared."""
 
 
@@ -27,16 +27,19 @@ class EvaluateConfig:
     tokenized: bool = False
     """The texts are tokenised already: BLEU takes their spaces as they are. For comparison with
     papers that report tokenised BLEU (multi-bleu.perl)."""
-    test: SignificanceTest = "bootstrap"
-    """Paired bootstrap (Koehn, 2004) or paired approximate randomisation."""
+    test: SignificanceTest = "randomization"
+    """Paired approximate randomisation, or the paired bootstrap (Koehn, 2004) that the paper uses,
+    whose p-values are too small."""
     resamples: int = 10_000
     """Number of resamples or trials of the test."""
     seed: int = 12_345
     """Seed of the test. Resamples are those that sacreBLEU draws with the same seed."""
     comet_python: Path | None = None
-    """Interpreter of an environment with `unbabel-comet`; without one, COMET is left out."""
+    """Interpreter of an environment with `unbabel-comet`; without one, COMET is left out. It is
+    executed, so only the flag and IADA_COMET_PYTHON count, never the key of a file."""
     comet_model: Path | None = None
-    """Local COMET model: its checkpoint file, or the folder that holds it."""
+    """Local COMET model: its checkpoint file, or the folder that holds it. Only the flag and
+    IADA_COMET_MODEL count."""
     comet_timeout: float = 1800.0
     """Seconds to wait for COMET to load its model, and then for each answer."""
     comet_batch_size: int = 16

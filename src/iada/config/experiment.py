@@ -45,7 +45,8 @@ class ExperimentConfig:
     jobs: int = 0
     """Runs at a time, with one thread each; 0 takes one per core."""
     updates: int | None = None
-    """Updates of each run, if not those of the recipe or, for the mini corpus, 1000."""
+    """Updates of each run, if not those of the recipe or, for the embedded corpus, 1500 (`mini`)
+    or 1000."""
     contrastive: Path | None = None
     """Contrastive set in ContraPro's form; the mini corpus has its own."""
     shares: tuple[float, ...] | None = None

@@ -1,6 +1,6 @@
-"""How training instances are perturbed and what is learned from the perturbed view.
+"""Augmentation: how training instances are perturbed, and what is learned from the perturbed view.
 
-The paper's systems and the controls, each as a named augmentation.
+The paper's systems and the controls are named augmentations, listed at the end.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,16 @@ from typing import Literal, get_args
 
 from iada.config.base import require
 
-Measure = Literal["tnorm", "gnorm", "random", "uniform"]
+Measure = Literal[
+    "tnorm",
+    "gnorm",
+    "grad_input",
+    "context_gradient",
+    "surprisal",
+    "embedding_norm",
+    "random",
+    "uniform",
+]
 Direction = Literal["up", "down"]
 
 
@@ -17,7 +26,13 @@ class AugmentConfig:
     """Importance-aware data augmentation, with every choice that the paper's tables vary."""
 
     measure: Measure = "gnorm"
-    """Token importance: hidden-state norm, gradient norm, a random score, or none (uniform)."""
+    """Token importance. The paper's: hidden-state norm, gradient norm, a random score, or none
+    (uniform). Further: gradient times input; gradient norm of the current sentence's loss at
+    context tokens alone; surprisal (target tokens in the loss alone); norm of the embedding. Tokens
+    that a measure does not score have the initial probability."""
+    unit: Literal["piece", "word"] = "piece"
+    """What is scored and drawn: each piece by itself, or words, whose pieces share the mean of
+    their scores and are replaced together."""
     replacement: Literal["drop", "replace"] = "replace"
     """What a selected token becomes: nothing (see `drop`), or a random token of the vocabulary."""
     drop: Literal["mask", "zero"] = "mask"
@@ -32,6 +47,11 @@ class AugmentConfig:
     1 - k / (k + exp(u / k)), where k is this number. Without one they are constant."""
     alpha: float = 0.1
     """Spread of the importance scores: how far importance tilts the probabilities."""
+    alpha_updates: int = 0
+    """Let alpha rise linearly from 0 over this many updates."""
+    budget: Literal["free", "matched"] = "free"
+    """Let importance change the mean replacement probability, as in the paper's equation, where it
+    grows with alpha, or keep it at its initial value in each window, side and role."""
     normalize: Literal["standard", "none", "scale"] = "standard"
     """z-scores times alpha, the raw score, or the raw score times alpha."""
     context_direction: Direction = "down"
@@ -46,8 +66,9 @@ class AugmentConfig:
     """Weight of the NLL of the perturbed view."""
     weight_agreement: float = 1.0
     """Weight of the divergence between the two views."""
-    agreement: Literal["symmetric_kl", "js"] = "symmetric_kl"
-    """The paper's equation (half the sum of both KL), or the true Jensen-Shannon divergence."""
+    agreement: Literal["symmetric_kl", "js", "kl"] = "symmetric_kl"
+    """The paper's equation (half the sum of both KL), the true Jensen-Shannon divergence, or the KL
+    divergence of the perturbed from the original view alone."""
     agreement_stop: Literal["none", "original"] = "none"
     """Let the agreement's gradient flow into both views, or not into the original one."""
     importance_pass: Literal["reuse", "separate"] = "reuse"
@@ -79,7 +100,7 @@ class AugmentConfig:
         for name in ("alpha", "weight_original", "weight_perturbed", "weight_agreement"):
             value = getattr(self, name)
             require(value >= 0, f"augment.{name}", "0 or more", value)
-        for name in ("start_update", "joint_update"):
+        for name in ("start_update", "joint_update", "alpha_updates"):
             value = getattr(self, name)
             require(value >= 0, f"augment.{name}", "0 or more", value)
         ramp = self.ramp
@@ -144,6 +165,7 @@ Method = Literal[
     "iada_replace_random",
     "r_drop",
     "coword_drop",
+    "simcut",
     "uniform_drop_all_losses",
     "uniform_replace_all_losses",
     "bpe_dropout",
@@ -190,6 +212,17 @@ _METHODS: dict[Method, AugmentConfig] = {
     # Two dropout views of the same tokens: the objective without any perturbation.
     "r_drop": AugmentConfig(measure="uniform", p_context=0.0, p_current=0.0),
     "coword_drop": _perturbed_only("drop", p_context=0.0, sides="source"),
+    # One-sided KL to a uniformly cut view, with the weight and probability of its authors.
+    "simcut": AugmentConfig(
+        measure="uniform",
+        replacement="drop",
+        drop="zero",
+        p_context=0.05,
+        p_current=0.05,
+        weight_perturbed=0.0,
+        weight_agreement=3.0,
+        agreement="kl",
+    ),
     # The control that tells the two-view objective apart from importance.
     "uniform_drop_all_losses": _iada("drop", "uniform"),
     "uniform_replace_all_losses": _iada("replace", "uniform"),

@@ -5,7 +5,7 @@ pure data that the windows, the models and decoding share. Doc2Doc is the stock 
 """
 
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
 from iada.config.base import require
 from iada.config.data import WindowConfig
@@ -61,7 +61,7 @@ ARCHITECTURES: dict[Architecture, Traits] = {
     "hybrid": Traits(
         "Hybrid", ends="each", restarts_positions=True, keys=("stop_context", "after")
     ),
-    "docflat": Traits("DocFlat", keys=("gate", "far_context", "after")),
+    "docflat": Traits("DocFlat", keys=("gate", "far_context")),
 }
 
 
@@ -85,8 +85,7 @@ class ModelConfig:
     far_context: int | None = None
     """Context sentences that `docflat` reads on top of `windows.context`; 12 by default."""
     after: int = 0
-    """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`,
-    `docflat`)."""
+    """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`)."""
     dim: int = 512
     """Width of the model."""
     feed_forward: int = 2048
@@ -119,7 +118,7 @@ class ModelConfig:
         self._check_architecture()
 
     def _check_architecture(self) -> None:
-        names = get_args(Architecture)
+        names = ARCHITECTURES
         rule = f"one of {', '.join(names)}"
         require(self.architecture in names, "model.architecture", rule, self.architecture)
         defaults = {field.name: field.default for field in fields(self)}
@@ -167,6 +166,12 @@ class ModelConfig:
     def stops_context(self) -> bool:
         """Whether no gradient flows into context states."""
         return True if self.stop_context is None else self.stop_context
+
+    @property
+    def hides_gradients(self) -> bool:
+        """Whether some gradient is not that of what is computed: stopped, or of a hard gate."""
+        stops = "stop_context" in self.traits.keys and self.stops_context
+        return stops or self.gate == "hard"
 
     @property
     def far(self) -> int:

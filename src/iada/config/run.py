@@ -91,10 +91,10 @@ def mini_run(
         warmup_updates=200,
         clip_norm=1.0,
         label_smoothing=0.0,
-        max_tokens=1024,
+        max_tokens=512 if is_scarce else 1024,
         accumulation=1,
-        max_updates=1000,  # All experiments with one seed are to fit in 90 minutes.
-        validate_every=50 if is_scarce else 200,
+        max_updates=1500 if is_scarce else 1000,
+        validate_every=100 if is_scarce else 200,
         patience=4 if is_scarce else 0,
         keep_checkpoints=1,
         log_every=25,

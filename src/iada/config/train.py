@@ -1,6 +1,7 @@
 """Optimisation, validation and stopping."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from iada.config.base import require
@@ -10,6 +11,11 @@ from iada.config.base import require
 class TrainConfig:
     """The paper's recipe: Adam, inverse square root schedule, 32K tokens per update."""
 
+    start: Path | None = None
+    """Run folder whose model's weights and encoding the run starts from; what its model lacks stays
+    random. By default everything is random."""
+    start_rate: float = 0.2
+    """Learning rate of the weights loaded by `start`, as a share of that of the new ones."""
     learning_rate: float = 5e-4
     """Peak learning rate, reached at the end of the warm-up."""
     warmup_updates: int = 4000
@@ -37,9 +43,9 @@ class TrainConfig:
     min_delta: float = 0.0
     """How much lower the validation NLL must be to count as better."""
     keep_checkpoints: int = 2
-    """Number of checkpoints to keep, the best one among them."""
+    """Number of checkpoints to keep; the newest and the best one are kept in any case."""
     log_every: int = 50
-    """Updates between two lines of `metrics.jsonl`."""
+    """Updates between two lines of `metrics.jsonl` and, without a terminal, of progress."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
     objective: Literal["fused", "plain"] = "fused"
@@ -62,6 +68,8 @@ class TrainConfig:
         for name in ("warmup_updates", "weight_decay", "clip_norm", "patience", "min_delta"):
             value = getattr(self, name)
             require(value >= 0, f"train.{name}", "0 or more", value)
+        rule = "above 0 and at most 1"
+        require(0 < self.start_rate <= 1, "train.start_rate", rule, self.start_rate)
         for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
             value = getattr(self, name)
             require(0 <= value < 1, f"train.{name}", "at least 0 and below 1", value)

@@ -2,25 +2,22 @@
 
 The translation grows in `<output>.partial`, document by document, beside a journal of every result
 of the engine. A run that was killed is resumed by the same call and ends in the same bytes; at the
-end both files are removed and `<output>.json` says how the translation was made.
-
-Which requests are made, and in which batches, follows from the input and the results alone. So a
-resumed run makes the same requests in the same order: the first ones are answered from the journal,
-the rest by the engine.
+end both files are removed and `<output>.json` says how the translation was made. Several processes
+each have a journal of their own, and collect their documents in `<output>.shard<rank>`.
 """
 
 import json
-import logging
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from iada.config.base import to_mapping
 from iada.config.data import MAX_LINE_BYTES, Boundaries, DataConfig, FileFormat, Split
+from iada.data.documents import Document
 from iada.data.formats.file_format import CorpusFiles, Piece, copy_lines
 from iada.data.formats.readers import (
     FORMATS,
@@ -30,89 +27,13 @@ from iada.data.formats.readers import (
     split_files,
     stream_split,
 )
-from iada.decoding.engines.interface import Engine, Hypothesis, Request, model_fingerprint
+from iada.decoding.engines.interface import model_fingerprint
+from iada.decoding.journal import create_file, open_journal
+from iada.decoding.shards import read_shards, shard_file, write_shard
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
-from iada.errors import DataError, RunError
+from iada.errors import DataError
 from iada.storage import sha256, write_json
-
-logger = logging.getLogger(__name__)
-
-
-class JournaledEngine:
-    """An engine that records its results in a file."""
-
-    def __init__(self, engine: Engine, path: Path, settings: Mapping[str, object]) -> None:
-        """Open a journal, or start one.
-
-        Args:
-            engine: searches where the journal has no result.
-            path: the file. One that was written with other settings is started anew.
-            settings: everything that the results depend on.
-        """
-        self.engine = engine
-        self.path = path
-        self.replayed = 0
-        """Number of batches that were read from the journal."""
-        self._header = json.dumps(settings, sort_keys=True).encode() + b"\n"
-        self._file: BinaryIO = path.open("r+b" if path.is_file() else "w+b")
-        first = self._file.readline()
-        self._is_replay = first == self._header
-        if not self._is_replay:
-            if first:
-                logger.info("%s belongs to other settings or input; starting anew.", path)
-            self._write_at(0, self._header)
-
-    @property
-    def name(self) -> str:
-        """Name of the engine itself."""
-        return self.engine.name
-
-    def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        """Return the recorded results, or let the engine search and record its results."""
-        if self._is_replay:
-            known = self._read_next(len(requests))
-            if known is not None:
-                self.replayed += 1
-                return known
-        found = self.engine.search(requests)
-        plain = [[[h.tokens, h.score] for h in hypotheses] for hypotheses in found]
-        line = json.dumps(plain, separators=(",", ":")).encode() + b"\n"
-        self._write_at(self._file.tell(), line)
-        return found
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _read_next(self, count: int) -> list[list[Hypothesis]] | None:
-        """Read the next batch; None where the journal ends or was cut off by a kill."""
-        start = self._file.tell()
-        line = self._file.readline()
-        try:
-            batch = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
-            batch = None
-        if batch is None:
-            self._is_replay = False
-            self._file.seek(start)
-            if self.replayed:
-                logger.info("%s: resuming after %d batches.", self.path, self.replayed)
-            return None
-        if len(batch) != count:
-            raise RunError(
-                f"{self.path} does not fit the input: batch {self.replayed + 1} has {len(batch)} "
-                f"results for {count} requests. Remove it to start anew."
-            )
-        return [[Hypothesis(tuple(tokens), score) for tokens, score in one] for one in batch]
-
-    def _write_at(self, place: int, line: bytes) -> None:
-        """Write a line at a place and remove everything after it."""
-        self._file.seek(place)
-        self._file.truncate()
-        self._file.write(line)
-        self._file.flush()
-
 
 Pieces = Callable[[], Iterator[Piece]]
 
@@ -215,7 +136,8 @@ def translate_pieces(
     """Translate pieces into a file; result as in `translate_file`.
 
     Args:
-        translator: the model.
+        translator: the model. If it belongs to several processes, each translates a share of the
+            documents, and the main process writes the output.
         inputs: the files that the pieces come from. If one changes, a killed run starts anew.
         pieces: returns the same pieces each time.
         output: gets the rendered pieces, one after the other.
@@ -234,30 +156,65 @@ def translate_pieces(
     total = translator.check(documents)
     output.parent.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
-    journal_file = output.with_name(f"{output.name}.journal")
-    journal = JournaledEngine(translator.engine, journal_file, _settings(translator, inputs))
-    with ExitStack() as stack:
-        stack.callback(journal.close)
-        writer = stack.enter_context(_Writer(output, translator.decode.n_best > 1))
-        translations = translator.stream(documents, journal, total)
+    processes = translator.processes
+    path = journal_file(output, processes.rank)
+    with open_journal(translator.engine, path, _settings(translator, inputs)) as journal:
+        if processes.count == 1:
+            _write_output(output, translator, pieces, translator.stream(documents, journal, total))
+        else:
+            ranks = processes.assign([_size(given.document) for given in documents])
+            own = [number for number, rank in enumerate(ranks) if rank == processes.rank]
+            found = translator.stream(documents, journal, total // processes.count, frozenset(own))
+            write_shard(shard_file(output, processes.rank), own, found)
+        was_resumed = any(processes.gather(journal.replayed > 0))
+        if processes.count > 1 and processes.is_main:
+            _write_output(output, translator, pieces, read_shards(output, ranks))
+        details: dict[str, object] = {
+            "engine": translator.engine.name,
+            "precision": translator.decode.precision,
+            "beam": translator.decode.beam,
+            "length_penalty": translator.decode.length_penalty,
+            "documents": len(counts),
+            "sentences": sum(counts),
+            "seconds": round(time.perf_counter() - started, 2),
+            "resumed": was_resumed,
+        }
+        if processes.is_main:
+            write_json(details_file(output), details)
+            for leftover in _working_files(output):
+                leftover.unlink()
+    return details
+
+
+def _write_output(
+    output: Path,
+    translator: DocumentTranslator,
+    pieces: Pieces,
+    translations: Iterator[DocumentTranslation],
+) -> None:
+    """Write all pieces, and the n-best translations if there are any."""
+    with _Writer(output, translator.decode.n_best > 1) as writer:
         for piece in pieces():
             writer.write(piece, None if piece.document is None else next(translations))
         # The stream ends after its last document, with its warnings.
         next(translations, None)
     writer.finish()
-    details: dict[str, object] = {
-        "engine": translator.engine.name,
-        "precision": translator.decode.precision,
-        "beam": translator.decode.beam,
-        "length_penalty": translator.decode.length_penalty,
-        "documents": len(counts),
-        "sentences": sum(counts),
-        "seconds": round(time.perf_counter() - started, 2),
-        "resumed": journal.replayed > 0,
-    }
-    write_json(details_file(output), details)
-    journal_file.unlink()
-    return details
+
+
+def journal_file(output: Path, rank: int = 0) -> Path:
+    """Return the journal of a process."""
+    return output.with_name(f"{output.name}.journal{rank or ''}")
+
+
+def _working_files(output: Path) -> list[Path]:
+    """Return journals and shards of an output, also those of a run with more processes."""
+    pattern = re.compile(re.escape(output.name) + r"\.(journal\d*|shard\d+)")
+    return [path for path in output.parent.iterdir() if pattern.fullmatch(path.name)]
+
+
+def _size(document: Document) -> int:
+    """Return about how much work a document is."""
+    return sum(map(len, document.sentences)) + len(document)
 
 
 @dataclass(frozen=True)
@@ -278,10 +235,9 @@ class _Writer:
     def __init__(self, output: Path, has_n_best: bool) -> None:
         self.paths = [output, *([n_best_file(output)] if has_n_best else [])]
         self.files: list[TextIO] = []
-        self.line = 0
 
     def __enter__(self) -> "_Writer":
-        self.files = [_partial(path).open("w", encoding="utf-8") for path in self.paths]
+        self.files = [create_file(_partial(path)) for path in self.paths]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -326,6 +282,7 @@ def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, o
         "engine": translator.engine.name,
         "windows": to_mapping(translator.windows),
         "decode": translator.decode.search_settings(),
+        "process": [translator.processes.rank, translator.processes.count],
     }
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.windows import Windows
+from iada.decoding.shards import SINGLE, Processes
 from iada.method.selection import at_least_float32
 from iada.models.observation import Observer
 
@@ -20,6 +21,7 @@ def token_log_probabilities(
     *,
     pad_id: int,
     max_tokens: int,
+    processes: Processes = SINGLE,
 ) -> list[NDArray[np.float64]]:
     """Return the log-probability of every label of each window, without dropout.
 
@@ -29,6 +31,7 @@ def token_log_probabilities(
         numbers: which of them to score.
         pad_id: id of the padding token.
         max_tokens: budget of a batch, padding included.
+        processes: share the batches; each gets all values, the same as a single process.
 
     Returns:
         For each window (labels in its loss,), in the order of the text. Their sum is the
@@ -40,18 +43,21 @@ def token_log_probabilities(
     longest = windows.lengths().max(axis=1)
     # Windows of similar length share a batch, the longest first.
     order = sorted(range(len(numbers)), key=lambda i: int(longest[numbers[i]]), reverse=True)
-    found: list[NDArray[np.float64]] = [np.empty(0)] * len(numbers)
+    batches = []
     position = 0
     while position < len(order):
         rows = max(1, max_tokens // int(longest[numbers[order[position]]]))
-        chosen = order[position : position + rows]
+        batches.append(order[position : position + rows])
+        position += rows
+    found: dict[int, NDArray[np.float64]] = {}
+    for chosen in batches[processes.rank :: processes.count]:
         batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
         in_loss = batch["labels"] >= 0
         logits = at_least_float32(observer.forward(batch).logits)
         picked = logits.log_softmax(dim=-1).gather(1, batch["labels"][in_loss][:, None])
         scores = picked.squeeze(1).double().cpu().numpy()
         ends = np.cumsum(in_loss.sum(dim=1).cpu().numpy())
-        for i, part in zip(chosen, np.split(scores, ends[:-1]), strict=True):
-            found[i] = part
-        position += rows
-    return found
+        found |= zip(chosen, np.split(scores, ends[:-1]), strict=True)
+    for others in processes.gather(found):
+        found |= others
+    return [found[i] for i in range(len(numbers))]

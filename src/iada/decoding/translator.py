@@ -1,9 +1,10 @@
 """`DocumentTranslator`: a trained model with its tokenizer, ready to translate documents."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, overload
 
 import torch
 from safetensors import SafetensorError
@@ -17,9 +18,10 @@ from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
-from iada.decoding.engines import choose_engine
+from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
 from iada.decoding.scoring import token_log_probabilities
+from iada.decoding.shards import SINGLE, Processes
 from iada.decoding.wavefront import (
     DocumentTranslation,
     RequestRules,
@@ -47,6 +49,7 @@ class DocumentTranslator:
         decode: DecodeConfig,
         exported: Path | None = None,
         frame: Frame | None = None,
+        processes: Processes = SINGLE,
     ) -> None:
         """Use a model that is already loaded.
 
@@ -57,11 +60,13 @@ class DocumentTranslator:
             decode: how to search.
             exported: folder where an export of the model may be.
             frame: what the model reads around and between sentences; Doc2Doc's by default.
+            processes: share the documents; every one must then make the same calls.
         """
         self.model = model.eval()
         self.subwords = subwords
         self.windows = windows
         self.decode = decode
+        self.processes = processes
         self.frame = Frame.stock(subwords.special) if frame is None else frame
         self.engine: Engine = choose_engine(
             EngineSetup(self.model, subwords, windows, decode, exported)
@@ -69,7 +74,11 @@ class DocumentTranslator:
 
     @classmethod
     def load(
-        cls, path: Path | str, engine: EngineName = "auto", decode: DecodeConfig | None = None
+        cls,
+        path: Path | str,
+        engine: EngineName = "auto",
+        decode: DecodeConfig | None = None,
+        processes: Processes = SINGLE,
     ) -> "DocumentTranslator":
         """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
@@ -77,8 +86,9 @@ class DocumentTranslator:
             path: the run folder.
             engine: search engine; `auto` leaves it to `decode`.
             decode: search settings; by default the run's own.
+            processes: share the documents; every one must then make the same calls.
         """
-        names = get_args(EngineName)
+        names = ("auto", *ENGINES)
         if engine not in names:
             raise ModelError(f"There is no engine `{engine}`. Choose one of {', '.join(names)}.")
         folder = RunFolder(Path(path))
@@ -95,25 +105,69 @@ class DocumentTranslator:
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),
             frame=run_frame(config, subwords.special),
+            processes=processes,
         )
 
+    @overload
     def translate(
         self, documents: Sequence[Document], references: Sequence[Document] | None = None
-    ) -> list[Document]:
+    ) -> list[Document]: ...
+
+    @overload
+    def translate(self, documents: str) -> str: ...
+
+    @overload
+    def translate(self, documents: list[str] | tuple[str, ...]) -> list[str]: ...
+
+    def translate(
+        self,
+        documents: str | list[str] | tuple[str, ...] | Sequence[Document],
+        references: Sequence[Document] | None = None,
+    ) -> str | list[str] | list[Document]:
         """Translate documents left to right.
 
         Args:
-            documents: the source documents.
-            references: their translations, for `decode.target_context: gold`.
+            documents: the source documents; or the sentences of one document; or a text with one
+                sentence per line and blank lines between documents.
+            references: translations of documents, for `decode.target_context: gold`.
 
         Returns:
-            As many documents with as many sentences; an empty sentence has an empty translation.
+            As many documents, sentences or lines; an empty sentence has an empty translation.
         """
+        if isinstance(documents, str):
+            return self._translate_text(documents)
+        sentences = [one for one in documents if isinstance(one, str)]
+        if len(sentences) not in (0, len(documents)):
+            raise TypeError("Give documents, or the sentences of one document, not both in a list.")
+        if sentences:
+            (translated,) = self._translate([Document("text", tuple(sentences))])
+            return list(translated.sentences)
+        given = [one for one in documents if isinstance(one, Document)]
+        return self._translate(given, references)
+
+    def _translate_text(self, text: str) -> str:
+        """Translate the lines of a text; blank lines separate documents and stay as they are."""
+        lines = text.split("\n")
+        groups = [(blank, list(same)) for blank, same in groupby(lines, lambda s: not s.strip())]
+        documents = [Document("text", tuple(same)) for blank, same in groups if not blank]
+        translated = iter(self._translate(documents))
+        parts = [same if blank else next(translated).sentences for blank, same in groups]
+        return "\n".join(line for part in parts for line in part)
+
+    def _translate(
+        self, documents: Sequence[Document], references: Sequence[Document] | None = None
+    ) -> list[Document]:
         if references is None:
             inputs = [TranslationInput(document) for document in documents]
         else:
             inputs = [TranslationInput(d, r) for d, r in zip(documents, references, strict=True)]
-        return [translation.document for translation in self.stream(inputs)]
+        ranks = self.processes.assign([len(given.document) for given in inputs])
+        own = [number for number, rank in enumerate(ranks) if rank == self.processes.rank]
+        translations = self.stream(inputs, numbers=frozenset(own))
+        found = {n: one.document for n, one in zip(own, translations, strict=True)}
+        for others in self.processes.gather(found):
+            found |= others
+        return [found[number] for number in range(len(inputs))]
 
     def check(self, inputs: Iterable[TranslationInput]) -> int:
         """Refuse documents that the model cannot take; return their number of sentences."""
@@ -129,6 +183,7 @@ class DocumentTranslator:
         inputs: Iterable[TranslationInput],
         engine: Engine | None = None,
         total: int | None = None,
+        numbers: Container[int] | None = None,
     ) -> Iterator[DocumentTranslation]:
         """Yield translations in the order of the documents, which are read as they are needed.
 
@@ -137,6 +192,7 @@ class DocumentTranslator:
             engine: searches in place of the translator's own engine.
             total: what `check` returned for them; without it they are checked first, so that
                 nothing is translated in vain.
+            numbers: which of them to translate, counted from 0; all by default.
         """
         total = self.check(inputs) if total is None else total
         if isinstance(inputs, Iterator):
@@ -152,8 +208,9 @@ class DocumentTranslator:
         if self.decode.source_context == "random":
             seed = self.decode.context_seed
             sample = sample_context((given.document for given in inputs), seed)
-        wavefront = Wavefront(engine or self.engine, self.subwords, rules, sample)
-        yield from wavefront.translate(inputs, total)
+        is_main = self.processes.is_main
+        wavefront = Wavefront(engine or self.engine, self.subwords, rules, sample, is_main)
+        yield from wavefront.translate(inputs, total, numbers)
 
     def score(self, documents: Sequence[ParallelDocument]) -> list[float]:
         """Return the log-probability of each document's last target sentence in its context.
@@ -182,6 +239,7 @@ class DocumentTranslator:
                 numbers,
                 pad_id=self.subwords.special.pad,
                 max_tokens=self.decode.max_tokens,
+                processes=self.processes,
             )
             return [float(values.sum()) for values in found]
         finally:

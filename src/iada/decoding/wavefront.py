@@ -22,7 +22,8 @@ be open.
 import logging
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tqdm import tqdm
@@ -178,6 +179,7 @@ class DocumentState:
             prefix=tuple(frame.prefix(target)),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
+            inputs={"first_sentence": len(before) - len(target)},
         )
 
     def _source_context(self, first: int, decode: DecodeConfig) -> list[list[int]]:
@@ -242,6 +244,8 @@ class Wavefront:
     rules: RequestRules
     sample: ContextSample | None = None
     """Where source context is drawn from, if it is not the document's own."""
+    shows_progress: bool = True
+    """Whether there is a progress bar on a terminal."""
     sentences: int = 0
     """Number of sentences translated so far."""
     truncated: int = 0
@@ -252,27 +256,31 @@ class Wavefront:
     _open: list[DocumentState] = field(default_factory=list)
 
     def translate(
-        self, inputs: Iterable[TranslationInput], total: int | None = None
+        self,
+        inputs: Iterable[TranslationInput],
+        total: int | None = None,
+        numbers: Container[int] | None = None,
     ) -> Iterator[DocumentTranslation]:
         """Yield the translations of documents, in their order.
 
         Args:
             inputs: the documents; they are read as they are needed.
             total: number of sentences, for the progress bar.
+            numbers: which of them to translate, counted from 0; all by default.
         """
         decode = self.rules.decode
-        remaining = enumerate(inputs)
+        remaining = ((n, item) for n, item in enumerate(inputs) if numbers is None or n in numbers)
         finished: dict[int, DocumentState] = {}
-        read = written = 0
-        bar = tqdm(total=total, desc="translate", unit="sentence", disable=not sys.stderr.isatty())
-        with bar:
+        unwritten: deque[int] = deque()
+        hidden = not self.shows_progress or not sys.stderr.isatty()
+        with tqdm(total=total, desc="translate", unit="sentence", disable=hidden) as bar:
             while True:
-                while read - written < _READ_AHEAD * decode.open_documents:
+                while len(unwritten) < _READ_AHEAD * decode.open_documents:
                     item = next(remaining, None)
                     if item is None:
                         break
                     self._waiting.append(self._encode(*item))
-                    read += 1
+                    unwritten.append(item[0])
                 self._open_longest()
                 if not self._open:
                     break
@@ -283,9 +291,8 @@ class Wavefront:
                 finished |= {d.number: d for d in self._open if d.is_finished}
                 self._open = [d for d in self._open if not d.is_finished]
                 bar.update(self.sentences - before)
-                while written in finished:
-                    yield _to_translation(finished.pop(written))
-                    written += 1
+                while unwritten and unwritten[0] in finished:
+                    yield _to_translation(finished.pop(unwritten.popleft()))
         self._report()
 
     def _encode(self, number: int, given: TranslationInput) -> DocumentState:

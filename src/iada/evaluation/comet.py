@@ -3,6 +3,11 @@
 COMET's requirements exclude ours, so its code never runs here. `comet_worker.py` does the work over
 there; this module starts it, asks it line by line, and turns whatever goes wrong over there into an
 error that says what to do. Nothing is downloaded: the model is a local path.
+
+Interpreter and model are executed, so they come from the user alone: flags, or the environment
+variables `IADA_COMET_PYTHON` and `IADA_COMET_MODEL`, never from a run folder or a recipe. What the
+child says is not trusted either: its messages are kept in a bounded buffer, control characters are
+shown as text, and answers that are too long, too deep or malformed are refused.
 """
 
 import contextlib
@@ -13,9 +18,9 @@ import os
 import queue
 import signal
 import subprocess
-import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -30,7 +35,43 @@ WORKER = Path(__file__).with_name("comet_worker.py")
 PROTOCOL = 1
 SEGMENTS_PER_REQUEST = 1024
 """An answer comes after this many segments, and each answer may take the whole timeout."""
+PYTHON_VARIABLE, MODEL_VARIABLE = "IADA_COMET_PYTHON", "IADA_COMET_MODEL"
+"""Environment variables that name interpreter and model."""
 _SHOWN_LINES = 5
+_SHOWN_CHARACTERS = 2_000
+# Bytes of the child's messages that are kept, the last ones, and of an answer that is accepted.
+_MESSAGES_KEPT = 65_536
+_LONGEST_ANSWER = 16_000_000
+
+
+def without_comet(config: EvaluateConfig) -> EvaluateConfig:
+    """Return settings without interpreter and model, and without what needs them."""
+    return replace(config, comet_python=None, comet_model=None, slide_window=0, slide_stride=1)
+
+
+def with_own_comet(
+    config: EvaluateConfig, environment: Mapping[str, str] | None = None
+) -> EvaluateConfig:
+    """Return settings with the interpreter and model that the user's environment names, if any.
+
+    Args:
+        config: settings, perhaps of a stranger; their interpreter and model are not used.
+        environment: variables; by default those of this process.
+    """
+    variables = os.environ if environment is None else environment
+    python, model = variables.get(PYTHON_VARIABLE), variables.get(MODEL_VARIABLE)
+    if not python and not model:
+        if config.comet_python is not None:
+            logger.warning(
+                "COMET is left out: `evaluate.comet_python` of a file is never executed. Give "
+                "`--comet_python` and `--comet_model`, or set %s and %s.",
+                PYTHON_VARIABLE,
+                MODEL_VARIABLE,
+            )
+        return without_comet(config)
+    if not python or not model:
+        raise ConfigError(f"{PYTHON_VARIABLE} and {MODEL_VARIABLE} must be set together.")
+    return replace(config, comet_python=Path(python), comet_model=Path(model))
 
 
 class CometProcess:
@@ -48,23 +89,23 @@ class CometProcess:
         self._timeout = config.comet_timeout
         self._batch_size = config.comet_batch_size
         checkpoint = find_checkpoint(config.comet_model)
-        # A file, not a pipe: nobody has to read it for the worker to go on.
-        self._messages = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by `close`
-        try:
-            self._process = self._start(checkpoint)
-        except BaseException:
-            self._messages.close()
-            raise
+        self._process = self._start(checkpoint)
+        self._messages = bytearray()
         self._lines: queue.Queue[bytes | None] = queue.Queue()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._readers = [
+            threading.Thread(target=read, daemon=True)
+            for read in (self._read_answers, self._read_messages)
+        ]
+        for reader in self._readers:
+            reader.start()
         self._requests = 0
         try:
             ready = self._receive("ready")
             if ready.get("protocol") != PROTOCOL:
                 raise self._failure(f"speaks protocol {ready.get('protocol')}, not {PROTOCOL}")
             name = _model_name(checkpoint)
-            self._signature = f"model:{name}|scale:100|comet:{ready.get('comet')}"
+            version = _printable(str(ready.get("comet")))[:40]
+            self._signature = f"model:{name}|scale:100|comet:{version}"
         except BaseException:
             self.close()
             raise
@@ -82,7 +123,7 @@ class CometProcess:
             chunk = segments[start : start + SEGMENTS_PER_REQUEST]
             answer = self._ask(chunk)
             scores += self._checked_scores(answer, len(chunk))
-            found = answer.get("cut", [])
+            found = self._checked_cut(answer)
             cut += [{**entry, "segment": entry["segment"] + start} for entry in found]
         if cut:
             first = cut[0]
@@ -91,7 +132,7 @@ class CometProcess:
                 "and the model reads %d. Score shorter segments.",
                 len({entry["segment"] for entry in cut}),
                 len(segments),
-                first["field"],
+                _printable(first["field"]),
                 first["segment"] + 1,
                 first["tokens"],
                 first["limit"],
@@ -103,12 +144,12 @@ class CometProcess:
         if self._process.poll() is None:
             _kill(self._process)
         self._process.wait()
-        self._listener.join()
-        for stream in (self._process.stdin, self._process.stdout):
+        for reader in self._readers:
+            reader.join()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             # What was still to be written has no reader any more.
             with contextlib.suppress(OSError):
                 stream and stream.close()
-        self._messages.close()
 
     def __enter__(self) -> "CometProcess":
         return self
@@ -135,23 +176,34 @@ class CometProcess:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self._messages,
+                stderr=subprocess.PIPE,
                 env=environment,
                 # A group of its own, so that a script around the interpreter dies with it.
                 start_new_session=True,
             )
         except OSError as error:
             raise ConfigError(
-                f"`evaluate.comet_python` is {self._python}, which cannot be run "
+                f"COMET's interpreter is {self._python}, which cannot be run "
                 f"({error.strerror}). Give the Python interpreter of an environment with "
-                "`unbabel-comet`."
+                f"`unbabel-comet` as `--comet_python` or {PYTHON_VARIABLE}."
             ) from None
 
-    def _listen(self) -> None:
+    def _read_answers(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
+        # One byte more than is accepted, so that a longer line is recognised; the rest is read as
+        # further lines, of which none is an answer.
+        while line := self._process.stdout.readline(_LONGEST_ANSWER + 1):
             self._lines.put(line)
+            if len(line) > _LONGEST_ANSWER:
+                break
         self._lines.put(None)
+
+    def _read_messages(self) -> None:
+        assert self._process.stderr is not None
+        # Always read, so that the worker never waits for room; only the end is kept.
+        while part := os.read(self._process.stderr.fileno(), _MESSAGES_KEPT):
+            self._messages += part
+            del self._messages[:-_MESSAGES_KEPT]
 
     def _ask(self, segments: Sequence[Segment]) -> dict[str, Any]:
         self._requests += 1
@@ -185,15 +237,19 @@ class CometProcess:
         if line is None:
             code = self._process.wait()
             raise self._failure(f"ended with code {code} before it answered")
+        if len(line) > _LONGEST_ANSWER:
+            raise self._failure(f"gave an answer of more than {_LONGEST_ANSWER:,} bytes")
         try:
             answer = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
+            # Not JSON, or nested so deeply that no honest answer is.
             answer = None
         if not isinstance(answer, dict) or answer.get("kind") not in {kind, "error"}:
             shown = line.decode("utf-8", "replace").strip()[:200]
             raise self._failure(f"said {shown!r} where `{kind}` was expected")
         if answer["kind"] == "error":
-            raise self._reported(str(answer.get("reason")), str(answer.get("message")))
+            reason, message = (str(answer.get(key)) for key in ("reason", "message"))
+            raise self._reported(reason, _printable(message)[:_SHOWN_CHARACTERS])
         return answer
 
     def _checked_scores(self, answer: dict[str, Any], expected: int) -> list[float]:
@@ -205,24 +261,39 @@ class CometProcess:
             raise self._failure("gave a score that is not a finite number")
         return [float(score) for score in scores]
 
+    def _checked_cut(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+        cut = answer.get("cut", [])
+        numbers = ("segment", "tokens", "limit")
+        if not isinstance(cut, list) or not all(
+            isinstance(entry, dict)
+            and isinstance(entry.get("field"), str)
+            and all(type(entry.get(name)) is int for name in numbers)
+            for entry in cut
+        ):
+            raise self._failure("gave a malformed list of segments that were cut")
+        return cut
+
     def _reported(self, reason: str, message: str) -> ModelError:
         if reason == "no_comet":
             return ModelError(
                 f"{self._python} has no usable `comet` ({message}). Install `unbabel-comet` in "
-                "that environment, or set `evaluate.comet_python` to one that has it."
+                "that environment, or give another one as `--comet_python`."
             )
         if reason == "no_model":
             return ModelError(
-                f"COMET cannot load `evaluate.comet_model` ({message}). Give a model that was "
+                f"COMET cannot load its model ({message}). Give one as `--comet_model` that was "
                 "downloaded whole, its encoder included; nothing is downloaded here."
             )
         return self._failure(f"failed: {message}")
 
     def _failure(self, what: str) -> ModelError:
         """Describe a failure, with the last lines that the worker printed."""
-        messages = Path(self._messages.name).read_bytes().decode("utf-8", "replace")
-        lines = messages.strip().split("\n")
-        printed = " | ".join(line.strip() for line in lines[-_SHOWN_LINES:] if line.strip())
+        if self._process.poll() is not None:
+            # Its last words may still be on their way.
+            self._readers[1].join(timeout=1.0)
+        lines = bytes(self._messages).decode("utf-8", "replace").strip().split("\n")
+        shown = (_printable(line.strip()) for line in lines[-_SHOWN_LINES:] if line.strip())
+        printed = " | ".join(shown)[-_SHOWN_CHARACTERS:]
         tail = f" It printed: {printed}" if printed else " It printed nothing."
         return ModelError(f"The COMET process of {self._python} {what}.{tail}")
 
@@ -245,6 +316,14 @@ _BOOTSTRAP = (
     "import runpy, sys; sys.path[:] = [path for path in sys.path if path]; del sys.argv[0]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
+
+
+def _printable(text: str) -> str:
+    """Show control characters as text: a child must not steer the terminal."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def _write(stream: IO[bytes], request: str) -> None:

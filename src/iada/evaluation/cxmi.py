@@ -129,4 +129,5 @@ def _scores(
         range(len(windows)),
         pad_id=translator.subwords.special.pad,
         max_tokens=translator.decode.max_tokens,
+        processes=translator.processes,
     )

@@ -47,14 +47,32 @@ def score_run(
     data = folder.config().data
     hypothesis = folder.translations / translations_name(data)
     other = None if baseline is None else _translations(baseline, hypothesis.name)
-    stale: tuple[str, ...] = ()
-    if not _is_newer(hypothesis, folder.best_model() / "model.safetensors"):
-        translator = translator or DocumentTranslator.load(path)
-        translate_split(translator, data, "test", hypothesis)
-        stale = _OPTIONAL_SCORES
+    translate_test(path, translator)
     scores = score_split(hypothesis, data, "test", baseline=other, config=config, scorer=scorer)
     scores["translation"] = json.loads(details_file(hypothesis).read_text(encoding="utf-8"))
-    return add_scores(folder, scores, stale=stale), folder.scores_file
+    return add_scores(folder, scores), folder.scores_file
+
+
+def translate_test(path: Path, translator: DocumentTranslator | None = None) -> None:
+    """Translate the test split of a run, unless there is a translation by its present model.
+
+    Args:
+        path: the run folder.
+        translator: its model, if it is loaded already; several processes share the documents.
+    """
+    folder = RunFolder(path)
+    data = folder.config().data
+    hypothesis = folder.translations / translations_name(data)
+    is_current = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+    if translator is not None:
+        # All processes must come to the same decision.
+        is_current = translator.processes.gather(is_current)[0]
+    if is_current:
+        return
+    translator = translator or DocumentTranslator.load(path)
+    if translator.processes.is_main and folder.scores_file.is_file():
+        add_scores(folder, {}, stale=_OPTIONAL_SCORES)
+    translate_split(translator, data, "test", hypothesis)
 
 
 def contrast_run(
@@ -80,7 +98,8 @@ def contrast_run(
     result = contrastive_accuracy(items, translator.score, context=context)
     result["set"] = contrastive_set.name
     folder = RunFolder(path)
-    add_scores(folder, {"contrastive": result})
+    if translator.processes.is_main:
+        add_scores(folder, {"contrastive": result})
     return result, folder.scores_file
 
 
@@ -103,7 +122,8 @@ def generate_run(
     )
     result["set"] = contrastive_set.name
     folder = RunFolder(path)
-    add_scores(folder, {"generative": result})
+    if translator.processes.is_main:
+        add_scores(folder, {"generative": result})
     return result, folder.scores_file
 
 
@@ -125,8 +145,9 @@ def measure_context_use(
     result = summarize_cxmi(sentences)
     context = translator.windows.context
     result["signature"] = f"cxmi|context:{context}|target_context:reference|log:e"
-    write_text(path / CXMI_FILE, _json_lines(sentences))
-    add_scores(folder, {"cxmi": result})
+    if translator.processes.is_main:
+        write_text(path / CXMI_FILE, _json_lines(sentences))
+        add_scores(folder, {"cxmi": result})
     return result, folder.scores_file
 
 

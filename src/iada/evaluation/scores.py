@@ -7,7 +7,8 @@ last. Groups become wider with the distance from the start, as documents become 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,12 @@ from iada.evaluation.metrics import (
     measure_levels,
     sentences_of,
 )
-from iada.evaluation.significance import Comparison, paired_bootstrap, paired_randomization
+from iada.evaluation.significance import (
+    Comparison,
+    holm,
+    paired_bootstrap,
+    paired_randomization,
+)
 from iada.evaluation.sufficient_statistics import Measurement
 
 
@@ -67,44 +73,52 @@ def empty_statistics(
     return counts
 
 
-def compare(level: Level, config: EvaluateConfig) -> dict[str, dict[str, object]]:
+def compare(level: Level, config: EvaluateConfig) -> dict[str, dict[str, Any]]:
     """Compare every system of a level with the first one, the baseline.
+
+    Intervals are those of the bootstrap, whichever test gives the p-values.
 
     Returns:
         For each metric its `signature` with test, number of draws, seed and unit; the number of
-        `units`; `systems` with difference, p-value and what else the test gives. The bootstrap adds
-        the `intervals` of every system's own score.
+        `units`; `systems` with difference, p-value, interval and share of wins; and the `intervals`
+        of every system's own score.
     """
     measurements = list(level.metrics.values())
-    if config.test == "bootstrap":
-        label = "bs"
-        results = paired_bootstrap(measurements, resamples=config.resamples, seed=config.seed)
-        comparisons = [result.comparisons for result in results]
-        extras: list[Mapping[str, object]] = [
-            {
-                "intervals": {
-                    name: asdict(interval)
-                    for name, interval in zip(level.names, result.intervals, strict=True)
-                }
-            }
-            for result in results
-        ]
-    else:
+    results = paired_bootstrap(measurements, resamples=config.resamples, seed=config.seed)
+    comparisons = [result.comparisons for result in results]
+    label = "bs"
+    if config.test == "randomization":
         label = "ar"
-        comparisons = paired_randomization(measurements, trials=config.resamples, seed=config.seed)
-        extras = [{} for _ in measurements]
+        tests = paired_randomization(measurements, trials=config.resamples, seed=config.seed)
+        comparisons = [
+            tuple(
+                replace(one, p_value=test.p_value)
+                for one, test in zip(result.comparisons, found, strict=True)
+            )
+            for result, found in zip(results, tests, strict=True)
+        ]
     suffix = f"{label}:{config.resamples}|seed:{config.seed}|unit:{level.unit}"
     return {
         name: {
             "signature": f"{measurement.signature}|{suffix}",
             "units": len(measurement.systems[0]),
-            "systems": _by_name(level, found),
-            **extra,
+            "systems": _by_name(level, compared),
+            "intervals": {
+                system: asdict(interval)
+                for system, interval in zip(level.names, result.intervals, strict=True)
+            },
         }
-        for (name, measurement), found, extra in zip(
-            level.metrics.items(), comparisons, extras, strict=True
+        for (name, measurement), compared, result in zip(
+            level.metrics.items(), comparisons, results, strict=True
         )
     }
+
+
+def add_holm(significance: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add `p_holm` to every comparison: Holm's correction over all systems and metrics."""
+    found = [one for metric in significance.values() for one in metric["systems"].values()]
+    for one, adjusted in zip(found, holm([one["p_value"] for one in found]), strict=True):
+        one["p_holm"] = adjusted
 
 
 def _by_name(level: Level, found: tuple[Comparison, ...]) -> dict[str, dict[str, object]]:
@@ -252,6 +266,7 @@ def evaluate_systems(
     if baseline is not None:
         comparable = [level for level in levels if baseline in level.names and level.names[1:]]
         significance = {k: v for level in comparable for k, v in compare(level, config).items()}
+        add_holm(significance)
         result |= {"baseline": baseline, "significance": significance}
     return result
 

@@ -1,6 +1,6 @@
 """The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-An experiment is one function here and one line in `_EXPERIMENTS`, at the end. Everything else, from
+An experiment is one function here and one line in `EXPERIMENTS`, at the end. Everything else, from
 the command line to the report, follows from what the function returns. Nothing here knows about
 folders or processes: see `iada.experiments.grid`.
 """
@@ -21,7 +21,14 @@ _WORD_REPLACE = PlannedRow("word_replace", "WordRepl", System("word_replace"))
 _TNORM = PlannedRow("iada_replace_tnorm", "IADA (Repl, TNorm)", System("iada_replace_tnorm"))
 _GNORM = PlannedRow("iada_replace_gnorm", "IADA (Repl, GNorm)", System("iada_replace_gnorm"))
 _RANDOM = PlannedRow("iada_replace_random", "IADA (Repl, Random)", System("iada_replace_random"))
+_UNIFORM = PlannedRow(
+    "uniform_replace_all_losses",
+    "Uniform (Repl, all losses)",
+    System("uniform_replace_all_losses"),
+)
 _FOUR = (_DOC2DOC, _WORD_REPLACE, _TNORM, _GNORM)
+# With the control that tells importance apart from the two-view objective.
+_FIVE = (_DOC2DOC, _WORD_REPLACE, _UNIFORM, _TNORM, _GNORM)
 _MEASURES = (("tnorm", "TNorm", _TNORM), ("gnorm", "GNorm", _GNORM))
 
 
@@ -32,12 +39,12 @@ def choose_experiments(names: Sequence[str]) -> tuple[str, ...]:
         ConfigError: a name is not that of an experiment.
     """
     for name in names:
-        if name not in (*_EXPERIMENTS, ALL):
+        if name not in (*EXPERIMENTS, ALL):
             raise ConfigError(
                 f"`names` has `{name}`, but there is no such experiment. "
-                f"{did_you_mean(name, [*_EXPERIMENTS, ALL])}"
+                f"{did_you_mean(name, [*EXPERIMENTS, ALL])}"
             )
-    return tuple(name for name in _EXPERIMENTS if ALL in names or name in names)
+    return tuple(name for name in EXPERIMENTS if ALL in names or name in names)
 
 
 def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
@@ -47,7 +54,7 @@ def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
         name: which one, of `experiment_names`.
         ranges: of what it varies.
     """
-    experiment = _EXPERIMENTS[name](ranges or Ranges())
+    experiment = EXPERIMENTS[name](ranges or Ranges())
     baseline = experiment.baseline
     rows = (
         row if row.against or row.key == baseline else replace(row, against=baseline)
@@ -60,7 +67,7 @@ def build_experiment(name: str, ranges: Ranges | None = None) -> Experiment:
 
 def experiment_names() -> tuple[str, ...]:
     """Return the names of all experiments, in the order of the report."""
-    return tuple(_EXPERIMENTS)
+    return tuple(EXPERIMENTS)
 
 
 def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
@@ -88,6 +95,12 @@ def _plain(method: str, label: str) -> PlannedRow:
 def _changed(row: PlannedRow, key: str, label: str, *changes: Change) -> PlannedRow:
     system = replace(row.system, changes=row.system.changes + changes)
     return replace(row, key=key, label=label, system=system)
+
+
+def _matched(row: PlannedRow, key: str, label: str) -> PlannedRow:
+    """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
+    change = ("augment.budget", "matched")
+    return _changed(row, f"{key}_matched", f"{label}, matched budget", change)
 
 
 def _main(_: Ranges) -> Experiment:
@@ -125,7 +138,7 @@ def _directions(_: Ranges) -> Experiment:
     return Experiment(
         "directions",
         "Which tokens to perturb: directions of importance",
-        (_WORD_REPLACE, _DOC2DOC, *rows),
+        (_WORD_REPLACE, _DOC2DOC, _UNIFORM, *rows),
         "doc2doc",
         heading="Directions of importance",
         navigation="Directions",
@@ -261,7 +274,7 @@ def _low_resource(ranges: Ranges) -> Experiment:
             against=_at("doc2doc", share),
         )
         for share in shares
-        for row in _FOUR
+        for row in _FIVE
     )
     return Experiment(
         "low_resource",
@@ -281,7 +294,7 @@ def _at(key: str, share: float) -> str:
 
 
 def _noisy_context(_: Ranges) -> Experiment:
-    gold = (replace(row, series="Gold context") for row in _FOUR)
+    gold = (replace(row, series="Gold context") for row in _FIVE)
     noisy = (
         replace(
             _changed(
@@ -293,7 +306,7 @@ def _noisy_context(_: Ranges) -> Experiment:
             series="Noisy context",
             against="doc2doc_noisy",
         )
-        for row in _FOUR
+        for row in _FIVE
     )
     return Experiment(
         "noisy_context",
@@ -324,18 +337,24 @@ def _pos(_: Ranges) -> Experiment:
 
 def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
-    rows = tuple(
+    rows = [
         replace(
             _changed(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
             series=_GNORM.label,
             value=alpha,
         )
         for alpha in alphas
-    )
+    ]
+    # A stronger tilt also replaces more tokens, unless the mean probability is kept.
+    rows += [
+        replace(_matched(row, row.key, row.label), series=_matched(_GNORM, "", _GNORM.label).label)
+        for row in rows
+        if row.value
+    ]
     return Experiment(
         "alpha_sweep",
         "How far importance tilts the probabilities",
-        rows,
+        tuple(rows),
         f"alpha_{alphas[0]:g}",
         shown_with="controls",
         axis="augment.alpha",
@@ -343,20 +362,36 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
         figure="sweep",
         caption="Scores by α, which sets how far importance tilts the probabilities of "
         "replacement; the steps are not to scale. At α = 0 all tokens are alike; the paper uses "
-        "0.1.",
+        "0.1. With a free budget, as in the paper, more tokens are replaced the larger α is; with "
+        "a matched budget, always the same share.",
     )
 
 
-def _controls(_: Ranges) -> Experiment:
+def _controls(ranges: Ranges) -> Experiment:
+    # The control at other rates: is it the amount of noise?
+    uniform = (
+        _changed(
+            _UNIFORM,
+            f"{_UNIFORM.key}_{rate:g}",
+            f"{_UNIFORM.label}, p = {rate:g}",
+            ("augment.p_context", rate),
+            ("augment.p_current", rate),
+        )
+        for rate in sorted(ranges.rates)
+    )
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
         _WORD_REPLACE,
         _plain("coword_drop", "CoWord dropout"),
         _plain("r_drop", "R-Drop"),
-        _plain("uniform_replace_all_losses", "Uniform (Repl, all losses)"),
+        _plain("simcut", "SimCut"),
+        _UNIFORM,
+        *uniform,
         _RANDOM,
+        _matched(_RANDOM, _RANDOM.key, _RANDOM.label),
         _GNORM,
+        _matched(_GNORM, _GNORM.key, _GNORM.label),
     )
     return Experiment(
         "controls",
@@ -364,7 +399,6 @@ def _controls(_: Ranges) -> Experiment:
         rows,
         # What uniform replacement reaches with the same losses is not due to importance.
         "uniform_replace_all_losses",
-        heading="Does importance beat the uniform control?",
         navigation="Importance or not?",
         question="The uniform control has the same two views and the same three losses as IADA, "
         "but every token is replaced with the same probability. What IADA gains over it is due to "
@@ -374,7 +408,7 @@ def _controls(_: Ranges) -> Experiment:
     )
 
 
-_EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
+EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
     "controls": _controls,
     "alpha_sweep": _alpha_sweep,

@@ -18,15 +18,18 @@ from typing import Any, cast
 
 from iada.config.base import flatten, from_mapping, read_yaml, require, to_mapping
 from iada.config.data import DataConfig, Split
+from iada.config.evaluate import EvaluateConfig
 from iada.config.experiment import MINI_CORPORA, ExperimentConfig
 from iada.config.method import Method
 from iada.config.run import RunConfig, load_run_config, mini_run
 from iada.data.formats.readers import file_format
 from iada.data.prepared.prepared_corpus import MANIFEST, PreparedCorpus
 from iada.errors import ConfigError, DataError
+from iada.evaluation.comet import with_own_comet
 from iada.experiments.plan import Experiment, Synthetic, System
 from iada.experiments.scheduler import GridTask, Job
 from iada.storage import sha256
+from iada.synthesis.translated import synthesize, synthetic_data
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,6 @@ class Synthesis:
 
     def run(self) -> None:
         """Translate, or resume translating, and write the corpus."""
-        from iada.synthesis.translated import synthesize
-
         synthesize(self.run_folder, self.data, self.folder, kind=self.kind)
 
 
@@ -246,11 +247,10 @@ class _Builder:
         self.tasks: dict[Path, GridTask] = {}
         self.usual: dict[str, RunConfig] = {}
         self.unserved: set[str] = set()
+        self.comet: EvaluateConfig | None = None
 
     def job(self, system: System, seed: int) -> Job:
         """Return the run of a system, after adding it and what it needs."""
-        from iada.synthesis.translated import synthetic_data
-
         needs: tuple[Path, ...] = ()
         config = self._changed(system)
         corpus = "real"
@@ -267,7 +267,9 @@ class _Builder:
         folder = self.base.root / "runs" / name / f"seed-{seed}"
         config = replace(config, output=folder, seed=seed)
         contrastive = None if system.reverse else self.base.contrastive
-        job = Job(config, contrastive, is_scored=not system.reverse, needs=needs)
+        job = Job(
+            config, contrastive, self._comet(config), is_scored=not system.reverse, needs=needs
+        )
         self.tasks[folder] = job
         return job
 
@@ -279,6 +281,13 @@ class _Builder:
             return task.folder not in needed, -task.cost if isinstance(task, Job) else 0
 
         return tuple(sorted(self.tasks.values(), key=place))
+
+    def _comet(self, config: RunConfig) -> EvaluateConfig | None:
+        """Return the settings of COMET if the user's environment names one."""
+        if self.comet is None:
+            # Once, so that a recipe that names one is pointed out once.
+            self.comet = with_own_comet(config.evaluate)
+        return None if self.comet.comet_python is None else self.comet
 
     def _method(self, method: str) -> RunConfig:
         if method not in self.usual:

@@ -58,6 +58,8 @@ class Ranges:
     """Shares of the training documents."""
     alphas: Sequence[float] = (0.0, 0.1, 0.3, 1.0, 3.0)
     """Values of `augment.alpha`."""
+    rates: Sequence[float] = (0.05, 0.2, 0.3)
+    """Replacement probabilities of the uniform control, besides the usual 0.1."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from iada.errors import RunError
+from iada.evaluation.significance import holm
 from iada.storage import write_text
 
 FORMAT = 1
@@ -40,7 +41,7 @@ class Significance:
     """A row against another one, run against run of the same seed."""
 
     p: Values
-    """p-values, one per seed."""
+    """p-values, one per seed, not corrected; see `holm_adjusted`."""
     test: str
     """Signature of the test: its name, draws, seed and unit."""
     against: str
@@ -97,6 +98,20 @@ class Results:
         return found[key]
 
 
+def holm_adjusted(results: Results) -> dict[tuple[str, str], Values]:
+    """Correct the p-values of a table for their number, by row and metric.
+
+    The family of a p-value is every comparison of its seed: all rows and metrics that were tested.
+    """
+    tests = {
+        (row.key, metric): found.p
+        for row in results.rows
+        for metric, found in row.significance.items()
+    }
+    by_seed = [holm(p_values) for p_values in zip(*tests.values(), strict=True)]
+    return {key: tuple(seed[place] for seed in by_seed) for place, key in enumerate(tests)}
+
+
 def write_results(path: Path, results: Results) -> Path:
     """Write the file; readers see the old content or the new one, never a part."""
     content: dict[str, Any] = {
@@ -107,7 +122,7 @@ def write_results(path: Path, results: Results) -> Path:
         "base": dict(results.base),
         "seeds": list(results.seeds),
         "baseline": results.baseline,
-        "rows": [_row_content(row) for row in results.rows],
+        "rows": [_row_content(row, holm_adjusted(results)) for row in results.rows],
         "axis": results.axis and {"name": results.axis.name, "values": list(results.axis.values)},
     }
     if results.missing:
@@ -150,7 +165,7 @@ def read_results(path: Path) -> Results:
     )
 
 
-def _row_content(row: Row) -> dict[str, Any]:
+def _row_content(row: Row, adjusted: Mapping[tuple[str, str], Values]) -> dict[str, Any]:
     content: dict[str, Any] = {
         "key": row.key,
         "label": row.label,
@@ -168,7 +183,13 @@ def _row_content(row: Row) -> dict[str, Any]:
             }
     if row.significance:
         content["significance"] = {
-            metric: {"p": list(found.p), "test": found.test, "against": found.against}
+            metric: {
+                "p": list(found.p),
+                # Follows from all `p` of the file; for readers that have no Holm at hand.
+                "p_holm": list(adjusted[row.key, metric]),
+                "test": found.test,
+                "against": found.against,
+            }
             for metric, found in row.significance.items()
         }
     return content

@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from tqdm import tqdm
 
+from iada.config.evaluate import EvaluateConfig
 from iada.config.run import RunConfig
 from iada.data.prepared.encoding import begin_worker
 from iada.errors import IadaError, RunError
+from iada.method.importance import MEASURES
 from iada.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -199,6 +201,8 @@ class Job:
     config: RunConfig
     contrastive_set: Path | None = None
     """Set to score the run on."""
+    comet: EvaluateConfig | None = None
+    """Settings with the user's own interpreter and model of COMET; None leaves COMET out."""
     is_scored: bool = True
     """Whether to translate and score the test split; not for runs that only make data."""
     needs: tuple[Path, ...] = ()
@@ -214,7 +218,7 @@ class Job:
         """Roughly how many forward and backward passes an update takes."""
         augment = self.config.augment
         views = 1 + (augment.perturbs and augment.learns_from_original)
-        return 2 * views + (augment.measure == "gnorm")
+        return 2 * views + (MEASURES[augment.measure].needs == "gradients")
 
     def is_finished(self) -> bool:
         """Whether the run has every score that is asked for."""
@@ -229,14 +233,15 @@ class Job:
             raise RunError(
                 f"{folder.scores_file} is not valid JSON. Remove it, and the run is scored again."
             ) from None
-        wanted = {"s_bleu"} if self.config.evaluate.comet_python is None else {"s_bleu", "comet"}
+        required = {"s_bleu"} if self.comet is None else {"s_bleu", "comet"}
         contrasted = self.contrastive_set is None or (
             known.get("contrastive", {}).get("set") == self.contrastive_set.name
         )
-        return wanted <= known.keys() and contrasted
+        return required <= known.keys() and contrasted
 
     def run(self) -> None:
         """Train the run to the end, translate its test split and score it."""
+        from iada.evaluation.comet import without_comet
         from iada.evaluation.score_runs import contrast_run, score_run
         from iada.training.train import train
 
@@ -249,7 +254,8 @@ class Job:
         if not self.is_scored:
             return
         with self._comet() as scorer:
-            score_run(folder.path, config=self.config.evaluate, scorer=scorer)
+            config = self.comet or without_comet(self.config.evaluate)
+            score_run(folder.path, config=config, scorer=scorer)
         if self.contrastive_set is not None:
             contrast_run(folder.path, self.contrastive_set)
 
@@ -263,13 +269,13 @@ class Job:
 
     @contextlib.contextmanager
     def _comet(self) -> "Iterator[SegmentScorer | None]":
-        """Start COMET if it is configured."""
-        if self.config.evaluate.comet_python is None:
+        """Start COMET if the user has one."""
+        if self.comet is None:
             yield None
             return
         from iada.evaluation.comet import CometProcess
 
-        with CometProcess(self.config.evaluate) as scorer:
+        with CometProcess(self.comet) as scorer:
             yield scorer
 
 

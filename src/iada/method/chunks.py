@@ -1,15 +1,12 @@
-"""Losses and their gradients at the logits, for one block of rows.
-
-Gradients are written over the logits they belong to, so a block needs little memory beside them.
-Two views of the same rows are P and Q. Each gradient is that of the weighted sum of the terms.
-
-Label smoothing takes `smoothing / vocabulary` from the gradient of every entry. That share is the
-same in all rows, so it is left to the caller, who applies it once to the finished products.
-
-The loop of the fused objective: projection, losses and gradients, a chunk of tokens at a time.
+"""Projection, losses and gradients, a chunk of tokens at a time: the loop of the fused objective.
 
 Nothing here belongs to a graph. Both views of a chunk go through each matrix product together, so
-that the weight's gradient is read and written half as often.
+that the weight's gradient is read and written half as often. Gradients are written over the logits
+they belong to, so that a chunk needs little memory beside them.
+
+Two views of the same rows are P and Q. Each gradient is that of the weighted sum of the terms.
+Label smoothing takes `smoothing / vocabulary` from the gradient of every entry. That share is the
+same in all rows, so it is subtracted once from the finished products.
 """
 
 import math
@@ -20,7 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from iada.method.losses import Agreement, Terms
+from iada.method.losses import AgreementTerm, Terms
 from iada.method.selection import at_least_float32
 
 
@@ -65,7 +62,7 @@ def subtract_labels(gradient: Tensor, labels: Tensor, mass: float) -> None:
 def compare(
     logits: tuple[Tensor, Tensor],
     views: tuple[Softmax, Softmax],
-    agreement: Agreement,
+    agreement: AgreementTerm,
     *,
     nll_weights: tuple[float, float],
     write_gradients: bool,
@@ -80,6 +77,10 @@ def compare(
         write_gradients: leave the gradients of `write_nll_gradient` plus those of the weighted
             divergence in `logits`. Otherwise the content of `logits` is undefined.
     """
+    if agreement.divergence == "kl":
+        return _compare_one_way(
+            logits, views, agreement, nll_weights=nll_weights, write_gradients=write_gradients
+        )
     first, second = logits
     p, q = views
     half = 0.5 * agreement.weight
@@ -108,6 +109,32 @@ def compare(
     return 0.5 * (divergence + other_divergence).sum()
 
 
+def _compare_one_way(
+    logits: tuple[Tensor, Tensor],
+    views: tuple[Softmax, Softmax],
+    agreement: AgreementTerm,
+    *,
+    nll_weights: tuple[float, float],
+    write_gradients: bool,
+) -> Tensor:
+    """Sum KL(P‖Q) over rows; arguments and result as in `compare`."""
+    first, second = logits
+    p, q = views
+    weight = agreement.weight
+    ratio = first.sub_(second).sub_(p.log_normalizer - q.log_normalizer)
+    divergence = _expectation(p, ratio)
+    if write_gradients:
+        # P (log P − log Q − KL) at P's logits, Q − P at Q's.
+        torch.mul(q.probabilities, nll_weights[1] + weight, out=second)
+        second.sub_(p.probabilities, alpha=weight)
+        if agreement.stop_first:
+            write_nll_gradient(first, p, nll_weights[0])
+        else:
+            scale = nll_weights[0] - weight * divergence
+            torch.add(scale, ratio, alpha=weight, out=first).mul_(p.probabilities)
+    return divergence.sum()
+
+
 def _log_ratios_to_mixture(
     logits: tuple[Tensor, Tensor], views: tuple[Softmax, Softmax]
 ) -> tuple[Tensor, Tensor]:
@@ -133,8 +160,8 @@ DEVICE_CHUNK_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which gradients are to be formed."""
+class RequiredGradients:
+    """Which gradients to compute."""
 
     states: tuple[bool, ...]
     weight: bool = False
@@ -146,7 +173,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Formed:
+class LossesAndGradients:
     """Sums over all tokens, and gradients of the weighted total."""
 
     sums: Tensor
@@ -180,15 +207,15 @@ class Head:
 
 
 @torch.no_grad()
-def form(
+def accumulate_losses(
     terms: Terms,
     states: Sequence[Tensor],
     labels: Tensor,
     head: Head,
-    wanted: Wanted,
+    required: RequiredGradients,
     *,
     chunk_rows: int | None = None,
-) -> Formed:
+) -> LossesAndGradients:
     """Add up losses and gradients over chunks.
 
     Args:
@@ -196,7 +223,7 @@ def form(
         states: (tokens, dim) for each view, in the precision of the products.
         labels: (tokens,).
         head: weight and bias.
-        wanted: which gradients to form.
+        required: which gradients to compute.
         chunk_rows: rows of logits, of all views together, that exist at a time. By default
             chosen by the size of the vocabulary; the result does not depend on it.
     """
@@ -207,7 +234,7 @@ def form(
     buffer = head.weight.new_empty(views * size, vocabulary)
     # Autocast has done its part: what comes is already in the type of the products.
     with torch.autocast(head.weight.device.type, enabled=False):
-        total = _Accumulated(terms, states, head, wanted)
+        total = _Accumulated(terms, states, head, required)
         means = [
             head.mean_logits(view) if terms.smoothing > 0 and weight > 0 else None
             for view, weight in zip(states, terms.nll_weights, strict=True)
@@ -243,7 +270,7 @@ def chunk_sums(
     bias: Tensor | None,
     write_gradients: bool,
 ) -> Tensor:
-    """Return the sums of `Formed` for one chunk, and overwrite its logits with their gradients.
+    """Return the sums of one chunk, and overwrite its logits with their gradients.
 
     Args:
         logits: (views, tokens, vocabulary), without the bias.
@@ -251,7 +278,7 @@ def chunk_sums(
         terms: what to add up.
         mean_logits: (tokens, 1) for each view that has a smoothed NLL.
         bias: (vocabulary,).
-        write_gradients: whether the gradients are wanted. They lack the even share that smoothing
+        write_gradients: whether to write gradients. They lack the even share that smoothing
             takes from every entry: the same in all rows, it is cheaper to take from the products.
     """
     sums = at_least_float32(logits[:, :0, 0]).new_zeros(len(logits) + 1)
@@ -311,23 +338,27 @@ def _block_sums(
 class _Accumulated:
     """Sums and gradients of the chunks so far."""
 
-    def __init__(self, terms: Terms, states: Sequence[Tensor], head: Head, wanted: Wanted) -> None:
+    def __init__(
+        self, terms: Terms, states: Sequence[Tensor], head: Head, required: RequiredGradients
+    ) -> None:
         exact = at_least_float32(head.weight[:0])
-        self.terms, self.given, self.head, self.wanted = terms, states, head, wanted
+        self.terms, self.given, self.head, self.required = terms, states, head, required
         self.sums = exact.new_zeros(len(states) + 1)
         # Views are stacked, and the learned ones lie side by side.
         self.learned = [
-            view for view in range(len(states)) if terms.learns_from(view) and wanted.for_view(view)
+            view
+            for view in range(len(states))
+            if terms.learns_from(view) and required.for_view(view)
         ]
         self.states = [
             torch.zeros_like(view) if want else None
-            for view, want in zip(states, wanted.states, strict=True)
+            for view, want in zip(states, required.states, strict=True)
         ]
-        self.weight = exact.new_zeros(head.weight.shape) if wanted.weight else None
-        self.bias = exact.new_zeros(len(head.weight)) if wanted.bias else None
+        self.weight = exact.new_zeros(head.weight.shape) if required.weight else None
+        self.bias = exact.new_zeros(len(head.weight)) if required.bias else None
 
     def add_products(self, gradient: Tensor, stacked: Tensor, tokens: slice) -> None:
-        """Multiply a chunk's gradient at the logits into the gradients that are wanted.
+        """Multiply a chunk's gradient at the logits into the required gradients.
 
         Args:
             gradient: (views · chunk, vocabulary).
@@ -339,7 +370,7 @@ class _Accumulated:
         size = len(stacked) // len(self.given)
         part = slice(self.learned[0] * size, (self.learned[-1] + 1) * size)
         gradient, stacked = gradient[part], stacked[part]
-        if any(self.wanted.states):
+        if any(self.required.states):
             products = torch.split(torch.mm(gradient, self.head.weight), size)
             for view, product in zip(self.learned, products, strict=True):
                 goal = self.states[view]
@@ -353,7 +384,7 @@ class _Accumulated:
         if self.bias is not None:
             self.bias += gradient.sum(dim=0, dtype=self.bias.dtype)
 
-    def finished(self) -> Formed:
+    def finished(self) -> LossesAndGradients:
         """Take the even share of label smoothing from every gradient."""
         for view in self.learned:
             share = self.terms.smoothing * self.terms.nll_weights[view]
@@ -367,4 +398,4 @@ class _Accumulated:
                 self.weight -= entry * self.given[view].sum(dim=0, dtype=self.weight.dtype)
             if self.bias is not None:
                 self.bias -= entry * len(self.given[view])
-        return Formed(self.sums, tuple(self.states), self.weight, self.bias)
+        return LossesAndGradients(self.sums, tuple(self.states), self.weight, self.bias)

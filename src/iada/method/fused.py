@@ -1,9 +1,9 @@
 """The losses fused with the output projection, as one node of the graph.
 
 The plain computation keeps several (tokens × vocabulary) matrices until the backward pass. Here a
-chunk of tokens is projected, its losses and their gradients at the logits are formed at once and
+chunk of tokens is projected, its losses and their gradients at the logits are computed at once and
 multiplied into the gradients at the hidden states and at the weight, and the chunk is forgotten.
-The backward pass only scales. The result is that of `nll` and `agreement`.
+The backward pass only scales. The result is that of `iada.method.losses`.
 
 Costs, in products of (tokens × dim × vocabulary): three for each view that is learned from
 (logits, gradient at the states, gradient at the weight), as in the plain computation. GNorm needs
@@ -19,8 +19,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import cross_entropy
 
-from iada.method.chunks import Head, Wanted, form
+from iada.method.chunks import Head, RequiredGradients, accumulate_losses, default_chunk_rows
 from iada.method.losses import Sums, Terms
 from iada.method.selection import at_least_float32
 from iada.models.projection import LinearProjection
@@ -41,7 +42,7 @@ def fused_losses(
         states: (tokens, dim) for each view: what enters the projection at the loss positions.
         labels: (tokens,), all of them in the loss.
         terms: weights, smoothing and agreement.
-        chunk_rows: see `iada.method.chunks.form`.
+        chunk_rows: see `iada.method.chunks.accumulate_losses`.
     """
     settings = _Settings(terms, _product_type(projection.weight), chunk_rows)
     if torch.is_grad_enabled():
@@ -50,8 +51,13 @@ def fused_losses(
     else:
         head = _head(projection.weight, projection.bias(), settings.product_type)
         views = [view.to(settings.product_type) for view in states]
-        sums = form(
-            terms, views, labels, head, Wanted((False,) * len(views)), chunk_rows=chunk_rows
+        sums = accumulate_losses(
+            terms,
+            views,
+            labels,
+            head,
+            RequiredGradients((False,) * len(views)),
+            chunk_rows=chunk_rows,
         ).sums
         total = _weighted(terms, sums)
     *nlls, agreement = sums.unbind()
@@ -82,10 +88,28 @@ def nll_gradient(
     product_type = _product_type(projection.weight)
     head = _head(projection.weight, projection.bias(), product_type)
     terms = Terms(nll_weights=(1.0,), smoothing=smoothing)
-    formed = form(terms, [states.to(product_type)], labels, head, Wanted((True,)))
-    gradient = formed.states[0]
+    result = accumulate_losses(
+        terms, [states.to(product_type)], labels, head, RequiredGradients((True,))
+    )
+    gradient = result.states[0]
     assert gradient is not None
     return gradient.to(states.dtype)
+
+
+@torch.no_grad()
+def token_nll(projection: LinearProjection, states: Tensor, labels: Tensor) -> Tensor:
+    """Return the NLL of each label, (tokens,), a chunk of tokens at a time; arguments as above."""
+    product_type = _product_type(projection.weight)
+    head = _head(projection.weight, projection.bias(), product_type)
+    rows = default_chunk_rows(len(head.weight), states.device)
+    found = []
+    with torch.autocast(states.device.type, enabled=False):
+        for start in range(0, max(1, len(labels)), rows):
+            chunk, targets = states[start : start + rows], labels[start : start + rows]
+            logits = at_least_float32(chunk.to(product_type) @ head.weight.T)
+            logits = logits if head.bias is None else logits.add_(head.bias)
+            found.append(cross_entropy(logits, targets, reduction="none"))
+    return torch.cat(found)
 
 
 @dataclass(frozen=True)
@@ -109,20 +133,20 @@ class _Fused(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         terms, product_type = settings.terms, settings.product_type
         _, _, for_weight, for_bias, *for_states = ctx.needs_input_grad
-        formed = form(
+        result = accumulate_losses(
             terms,
             [view.to(product_type) for view in states],
             labels,
             _head(weight, bias, product_type),
-            Wanted(tuple(for_states), for_weight, for_bias),
+            RequiredGradients(tuple(for_states), for_weight, for_bias),
             chunk_rows=settings.chunk_rows,
         )
         # Neither inputs nor outputs, so they need not be saved in autograd's own way, which would
         # forbid to give them away.
-        ctx.ready = (formed.weight, formed.bias, *formed.states)
+        ctx.ready = (result.weight, result.bias, *result.states)
         ctx.types = [None if i is None else i.dtype for i in (weight, bias, *states)]
-        ctx.mark_non_differentiable(formed.sums)
-        return _weighted(terms, formed.sums), formed.sums
+        ctx.mark_non_differentiable(result.sums)
+        return _weighted(terms, result.sums), result.sums
 
     @staticmethod
     @once_differentiable

@@ -19,11 +19,18 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from iada.config.method import AugmentConfig, Measure
-from iada.data.windows.batch import Batch, Collator, to_device
+from iada.data.windows.batch import Batch, Collator, Role, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
-from iada.method.fused import nll_gradient
-from iada.method.selection import Scores, at_least_float32, group_probabilities, group_z_scores
+from iada.method.fused import nll_gradient, token_nll
+from iada.method.selection import (
+    Scores,
+    at_least_float32,
+    average_over_words,
+    group_probabilities,
+    group_z_scores,
+    stream_heads,
+)
 from iada.models.observation import Observation, Observer, Stream, tensors
 from iada.models.projection import LinearProjection
 from iada.seeding import generator as seeded_generator
@@ -42,10 +49,10 @@ def hidden_state_norm(states: Tensor) -> Tensor:
     return norms
 
 
-def gradient_norm(
+def embedding_gradients(
     loss: Tensor, embeddings: Sequence[Tensor], *, gradient: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """GNorm (eq. 11): the L2 norm of d loss / d embedding of each token.
+    """Return d loss / d embedding of each token.
 
     The embeddings are lookup *outputs*, one per position, not rows of the weight matrix: a type
     that occurs twice gets two scores, and the tied output projection does not leak in.
@@ -57,17 +64,31 @@ def gradient_norm(
         gradient: the gradient at `loss`, if that is not the loss itself.
 
     Returns:
-        Per stream (batch, length), float32 or better, detached.
+        Per stream (batch, length, dim), detached.
     """
     # `grad`, not `backward`: gradients of parameters are neither needed nor to be touched, since
     # those of the previous micro-batch are still accumulating.
-    gradients = torch.autograd.grad(loss, list(embeddings), gradient, retain_graph=True)
+    return torch.autograd.grad(loss, list(embeddings), gradient, retain_graph=True)
+
+
+def gradient_norm(
+    loss: Tensor, embeddings: Sequence[Tensor], *, gradient: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """GNorm (eq. 11): the L2 norm of d loss / d embedding of each token.
+
+    Arguments as in `embedding_gradients`.
+
+    Returns:
+        Per stream (batch, length), float32 or better, detached.
+    """
+    gradients = embedding_gradients(loss, embeddings, gradient=gradient)
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
 
 
-Needs = Literal["nothing", "states", "gradients"]
-"""What a measure needs: no model at all, a forward pass (embeddings and topmost states), or one
-with its graph, to take gradients of the loss at the embeddings."""
+Needs = Literal["nothing", "states", "predictions", "gradients"]
+"""What a measure needs: no model at all; a forward pass, of which it reads embeddings and topmost
+states; the predictions at the loss positions too; or a forward pass with its graph, to take
+gradients of the loss at the embeddings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +126,11 @@ class ImportanceMeasure:
     """Scores of every stream, in order."""
 
     @property
+    def needs_logits(self) -> bool:
+        """Whether the scores depend on what the model predicts."""
+        return self.needs in ("predictions", "gradients")
+
+    @property
     def is_measured(self) -> bool:
         """Whether the scores say anything about the model."""
         return self.needs != "nothing"
@@ -114,21 +140,35 @@ def _tnorm(evidence: Evidence) -> tuple[Scores, ...]:
     return tuple(Scores(hidden_state_norm(state)) for state in evidence.seen.states)
 
 
-def _gnorm(evidence: Evidence) -> tuple[Scores, ...]:
-    """Score by the gradient of each instance's NLL, averaged over its loss tokens.
+def _loss_gradients(
+    evidence: Evidence, chosen: Tensor | None = None
+) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Return the gradient at the embeddings of each stream, and the loss tokens of each row.
 
-    The average cancels in z-scores; it only fixes the scale for the variants without them.
+    The loss is the NLL of each instance, averaged over its loss tokens. The average cancels in
+    z-scores; it only fixes the scale for the variants without them.
+
+    Args:
+        evidence: the forward pass, with its graph.
+        chosen: (rows, label positions) bool, loss tokens to count; all of them by default.
     """
     labels, observation = evidence.batch["labels"], evidence.seen
     targets = labels.reshape(-1)[observation.positions]
+    in_loss = labels >= 0
+    weights = None
+    if chosen is not None:
+        in_loss = in_loss & chosen
+        weights = in_loss.reshape(-1)[observation.positions]
     if evidence.projection is None:
         loss = cross_entropy(
             at_least_float32(observation.logits),
             targets,
-            reduction="sum",
+            reduction="sum" if weights is None else "none",
             label_smoothing=evidence.smoothing,
         )
-        norms = gradient_norm(loss, observation.embeddings)
+        if weights is not None:
+            loss = (loss * weights).sum()
+        gradients = embedding_gradients(loss, observation.embeddings)
     else:
         # Starts at the hidden states, so that no logits are needed.
         gradient = nll_gradient(
@@ -137,9 +177,69 @@ def _gnorm(evidence: Evidence) -> tuple[Scores, ...]:
             targets,
             smoothing=evidence.smoothing,
         )
-        norms = gradient_norm(observation.hidden, observation.embeddings, gradient=gradient)
-    tokens = (labels >= 0).sum(dim=1, keepdim=True).clamp(min=1)
-    return tuple(Scores(norm / tokens) for norm in norms)
+        if weights is not None:
+            gradient = gradient * weights[:, None]
+        gradients = embedding_gradients(
+            observation.hidden, observation.embeddings, gradient=gradient
+        )
+    return gradients, in_loss.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def _gnorm(evidence: Evidence) -> tuple[Scores, ...]:
+    gradients, tokens = _loss_gradients(evidence)
+    return tuple(Scores(hidden_state_norm(gradient) / tokens) for gradient in gradients)
+
+
+def _grad_input(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score by |e · ∂L/∂e|: what the loss would change, to first order, without the embedding."""
+    gradients, tokens = _loss_gradients(evidence)
+    products = (
+        (at_least_float32(gradient) * at_least_float32(embedding.detach())).sum(dim=-1).abs()
+        for gradient, embedding in zip(gradients, evidence.seen.embeddings, strict=True)
+    )
+    return tuple(Scores(product / tokens) for product in products)
+
+
+def _context_gradient(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score context tokens by the gradient norm of the current sentence's loss alone."""
+    values = tensors(evidence.batch)
+    current = values["target_roles"] == Role.CURRENT
+    # The labels of a sentence stand at its tokens and at the one before; the last is its end.
+    of_current = current.clone()
+    of_current[:, :-1] |= current[:, 1:]
+    gradients, tokens = _loss_gradients(evidence, of_current)
+    scores = []
+    for stream, gradient in zip(evidence.streams, gradients, strict=True):
+        roles = torch.stack([values[group.roles] for group in stream.groups])
+        in_context = roles.eq(Role.CONTEXT).any(dim=0)
+        scores.append(Scores(hidden_state_norm(gradient) / tokens, known=in_context))
+    return tuple(scores)
+
+
+def _embedding_norm(evidence: Evidence) -> tuple[Scores, ...]:
+    return tuple(Scores(hidden_state_norm(vectors)) for vectors in evidence.seen.embeddings)
+
+
+def _surprisal(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score target tokens by their NLL; those outside the loss, and the source, have no score.
+
+    The NLL of a token is found where the token before it is the input.
+    """
+    labels, observation = evidence.batch["labels"], evidence.seen
+    targets = labels.reshape(-1)[observation.positions]
+    if evidence.projection is None:
+        nll = cross_entropy(at_least_float32(observation.logits), targets, reduction="none")
+    else:
+        nll = token_nll(evidence.projection, observation.hidden, targets)
+    values = nll.new_zeros(labels.numel()).index_copy(0, observation.positions, nll.detach())
+    shifted = values.view(labels.shape).roll(1, dims=1)
+    known = (labels >= 0).roll(1, dims=1)
+    known[:, 0] = False
+    nowhere = [torch.zeros_like(ids, dtype=torch.bool) for ids in evidence.ids()[:-1]]
+    return (
+        *(Scores(none.to(values.dtype), known=none) for none in nowhere),
+        Scores(shifted.masked_fill(~known, 0.0), known=known),
+    )
 
 
 def _random(evidence: Evidence) -> tuple[Scores, ...]:
@@ -163,6 +263,10 @@ def _uniform(evidence: Evidence) -> tuple[Scores, ...]:
 MEASURES: dict[str, ImportanceMeasure] = {
     "tnorm": ImportanceMeasure("states", _tnorm),
     "gnorm": ImportanceMeasure("gradients", _gnorm),
+    "grad_input": ImportanceMeasure("gradients", _grad_input),
+    "context_gradient": ImportanceMeasure("gradients", _context_gradient),
+    "surprisal": ImportanceMeasure("predictions", _surprisal),
+    "embedding_norm": ImportanceMeasure("states", _embedding_norm),
     "random": ImportanceMeasure("nothing", _random),
     "uniform": ImportanceMeasure("nothing", _uniform),
 }
@@ -176,6 +280,7 @@ def measure_tokens(
     *,
     original: Observation | None = None,
     projection: LinearProjection | None = None,
+    word_starts: Tensor | None = None,
     seed: int = 0,
 ) -> tuple[Scores, ...]:
     """Score every token of every stream.
@@ -187,21 +292,28 @@ def measure_tokens(
         original: a forward pass on the batch to read the scores off, with its graph if the measure
             needs gradients. Without it the model runs once more, with dropout off.
         projection: see `Evidence`.
+        word_starts: (vocabulary,) bool, whether a word begins with a piece; for the unit `word`.
         seed: of random scores.
     """
     measure = MEASURES[config.measure]
     model, needs_graph = observer.model, measure.needs == "gradients"
 
     def score(observation: Observation | None) -> tuple[Scores, ...]:
-        return measure.scores(
-            Evidence(
-                batch=batch,
-                streams=observer.streams,
-                observation=observation,
-                projection=projection,
-                smoothing=config.gnorm_smoothing,
-                seed=seed,
-            )
+        evidence = Evidence(
+            batch=batch,
+            streams=observer.streams,
+            observation=observation,
+            projection=projection,
+            smoothing=config.gnorm_smoothing,
+            seed=seed,
+        )
+        scores = measure.scores(evidence)
+        if config.unit == "piece":
+            return scores
+        assert word_starts is not None
+        return tuple(
+            average_over_words(found, stream_heads(stream, batch, word_starts))
+            for stream, found in zip(observer.streams, scores, strict=True)
         )
 
     with torch.set_grad_enabled(needs_graph):
@@ -210,7 +322,9 @@ def measure_tokens(
         training = model.training
         model.eval()
         try:
-            return score(observer.forward(batch, project=needs_graph and projection is None))
+            return score(
+                observer.forward(batch, project=measure.needs_logits and projection is None)
+            )
         finally:
             model.train(training)
 
@@ -264,6 +378,7 @@ def measure_windows(
     *,
     max_tokens: int,
     seed: int,
+    word_starts: Tensor | None = None,
 ) -> Iterator[MeasuredBatch]:
     """Measure all windows, in batches of like lengths.
 
@@ -273,6 +388,7 @@ def measure_windows(
         config: measure, statistics, probabilities and directions.
         max_tokens: budget of a batch, padding included: rows times the longer side.
         seed: of the scores of the measure `random`.
+        word_starts: see `measure_tokens`.
     """
     sampler = TokenBatchSampler(windows.lengths(), max_tokens=max_tokens, seed=seed)
     collate = Collator(windows.store.special.pad)
@@ -281,19 +397,24 @@ def measure_windows(
     try:
         for keys in sampler:
             batch = to_device(collate(windows.__getitems__(keys)), device)
-            groups = measure_batch(observer, batch, config, seed=seed)
+            groups = measure_batch(observer, batch, config, seed=seed, word_starts=word_starts)
             yield MeasuredBatch(tuple(number for _, number in keys), groups)
     finally:
         observer.remove()
 
 
 def measure_batch(
-    observer: Observer, batch: Batch, config: AugmentConfig, *, seed: int
+    observer: Observer,
+    batch: Batch,
+    config: AugmentConfig,
+    *,
+    seed: int,
+    word_starts: Tensor | None = None,
 ) -> dict[str, MeasuredGroup]:
     """Measure the tokens of both sides of one batch; arguments as in `measure_windows`."""
     measured: dict[str, MeasuredGroup] = {}
     values = tensors(batch)
-    scores = measure_tokens(observer, batch, config, seed=seed)
+    scores = measure_tokens(observer, batch, config, seed=seed, word_starts=word_starts)
     for stream, found in zip(observer.streams, scores, strict=True):
         z_scores = group_z_scores(found, stream, batch, config)
         probabilities = group_probabilities(found, stream, batch, config)

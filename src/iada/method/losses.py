@@ -1,15 +1,11 @@
-"""Negative log-likelihood with label smoothing.
+"""The terms of the objective, from whole matrices of logits: the readable reference.
 
-How far the predictions of two views lie apart.
-
-The paper calls its agreement loss a Jensen-Shannon divergence, but its equation is half the sum
-of the two KL divergences. The equation is the default; the true divergence is the option.
-
-What the objective adds up, and the sums it returns.
+NLL with label smoothing, and the divergence between the predictions of two views. The paper calls
+its agreement loss a Jensen-Shannon divergence, but its equation is half the sum of the two KL
+divergences. The equation is the default; the true divergence is an option.
 
 Views are numbered: with two, the first is the original and the second the perturbed one.
-
-The losses from whole matrices of logits: the readable reference of the fused computation.
+`iada.method.fused` computes the same sums without the matrices.
 """
 
 import math
@@ -68,23 +64,32 @@ def jensen_shannon(logits: Tensor, other_logits: Tensor, mask: Tensor | None = N
     return 0.5 * (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)).sum()
 
 
+def kl_divergence(logits: Tensor, other_logits: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Sum KL(P‖Q) over positions: how far Q lies from P.
+
+    Arguments and result as in `symmetric_kl`.
+    """
+    log_p, log_q = _log_softmax(logits, mask), _log_softmax(other_logits, mask)
+    return (log_p.exp() * (log_p - log_q)).sum()
+
+
 def _log_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         logits = logits[mask.bool()]
     return at_least_float32(logits).log_softmax(dim=-1)
 
 
-Divergence = Literal["symmetric_kl", "js"]
+Divergence = Literal["symmetric_kl", "js", "kl"]
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AgreementTerm:
     """How two views are compared."""
 
     weight: float
     """Weight of the divergence, above 0."""
     divergence: Divergence = "symmetric_kl"
-    """½[KL(P‖Q) + KL(Q‖P)], or the Jensen-Shannon divergence."""
+    """½[KL(P‖Q) + KL(Q‖P)], the Jensen-Shannon divergence, or KL(P‖Q)."""
     stop_first: bool = False
     """Let no gradient of the divergence flow into the first view."""
 
@@ -97,7 +102,7 @@ class Terms:
     """Weight of the NLL of each view; 0 leaves the term out."""
     smoothing: float = 0.0
     """Label smoothing of every NLL: mass that is spread evenly over the whole vocabulary."""
-    agreement: Agreement | None = None
+    agreement: AgreementTerm | None = None
     """How the two views are compared; None leaves the term out."""
 
     def learns_from(self, view: int) -> bool:
@@ -138,7 +143,7 @@ def plain_losses(logits: Sequence[Tensor], labels: Tensor, terms: Terms) -> Sums
     first, second = logits
     if terms.agreement.stop_first:
         first = first.detach()
-    compare = symmetric_kl if terms.agreement.divergence == "symmetric_kl" else jensen_shannon
-    divergence = compare(first, second)
+    compare = {"symmetric_kl": symmetric_kl, "js": jensen_shannon, "kl": kl_divergence}
+    divergence = compare[terms.agreement.divergence](first, second)
     total = total + terms.agreement.weight * divergence
     return Sums(total, tuple(nlls), divergence.detach())

@@ -16,9 +16,17 @@ from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
 from iada.method.fused import fused_losses
 from iada.method.importance import MEASURES, measure_tokens
-from iada.method.losses import Agreement, Sums, Terms, plain_losses
-from iada.method.perturbation import Keep, Replacement, Vocabulary, Zero, make_replacement, perturb
-from iada.method.selection import group_probabilities, settings_at
+from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
+from iada.method.perturbation import (
+    Keep,
+    Replacement,
+    Vocabulary,
+    Zero,
+    make_replacement,
+    perturb,
+    word_start_table,
+)
+from iada.method.selection import group_probabilities, settings_at, stream_heads
 from iada.models.observation import (
     Changes,
     Observation,
@@ -83,6 +91,11 @@ class AugmentedObjective:
         self.observer = Observer(model, state_point=config.tnorm_at)
         self.replacements = self._make_replacements(replacement, vocabulary)
         """What replaces a token, by the name of the stream."""
+        self.word_starts: Tensor | None = None
+        """(vocabulary,) bool, for the unit `word`."""
+        if config.perturbs:
+            known = vocabulary or Vocabulary.of_model(model)
+            self.word_starts = word_start_table(config, known)
         self.projection = linear_projection(model) if computation == "fused" else None
 
     def __call__(self, batch: Batch, *, update: int = 0, module: nn.Module | None = None) -> Losses:
@@ -160,7 +173,7 @@ class AugmentedObjective:
                 batch,
                 positions,
                 module=module if config.learns_from_original else None,
-                project=in_the_loss or differentiated,
+                project=in_the_loss or measure.needs_logits,
             )
 
     def probabilities(
@@ -187,6 +200,7 @@ class AugmentedObjective:
             config,
             original=original if config.importance_pass == "reuse" else None,
             projection=self.projection,
+            word_starts=self._word_starts(batch),
             seed=self.seed,
         )
         return [
@@ -218,12 +232,24 @@ class AugmentedObjective:
                 continue
             replacement = self.replacements[stream.name]
             ids = tensors(batch)[stream.ids]
+            starts = self._word_starts(batch)
             inputs[stream.ids], selected = perturb(
-                ids, _add(chosen), replacement, generator=generator
+                ids,
+                _add(chosen),
+                replacement,
+                generator=generator,
+                heads=None if starts is None else stream_heads(stream, batch, starts),
             )
             if isinstance(replacement, Zero):
                 zeroed[stream.name] = selected
         return Changes(inputs=inputs, zeroed=zeroed)
+
+    def _word_starts(self, batch: Batch) -> Tensor | None:
+        """Return the table of word starts on the device of a batch."""
+        device = batch["input_ids"].device
+        if self.word_starts is not None and self.word_starts.device != device:
+            self.word_starts = self.word_starts.to(device)
+        return self.word_starts
 
     def _generator(self, batch: Batch, purpose: str) -> torch.Generator:
         """Open the generator of a batch for a purpose."""
@@ -241,7 +267,7 @@ class AugmentedObjective:
         count = _count(perturbed.positions)
         agreement = None
         if config.weight_agreement > 0:
-            agreement = Agreement(
+            agreement = AgreementTerm(
                 config.weight_agreement,
                 config.agreement,
                 stop_first=config.agreement_stop == "original",

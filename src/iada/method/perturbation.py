@@ -8,7 +8,7 @@ all ask it. A further Ω is a class, a line in `REPLACEMENTS` and its name in `A
 """
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ from iada.config.method import AugmentConfig
 from iada.data.tokens.subwords import Subwords
 from iada.errors import ModelError
 
+# What marks the space before a word: SentencePiece and our own encoding, and byte-level encodings.
+_SPACES = ("▁", "Ġ")
 _BYTE_PIECE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
@@ -98,6 +100,8 @@ class Vocabulary:
     embedding matrix that stand for no token. None if they are not known."""
     mask_id: int | None = None
     """The `<mask>` token, if there is one."""
+    word_starts: tuple[bool, ...] | None = None
+    """For each id whether a word begins with it; None if that is not known."""
 
     @classmethod
     def of_tokenizer(cls, tokenizer: Any) -> "Vocabulary":
@@ -112,6 +116,7 @@ class Vocabulary:
                 size=len(tokenizer),
                 reserved_ids=frozenset(tokenizer.reserved_ids),
                 mask_id=tokenizer.special.mask,
+                word_starts=_word_starts(tokenizer.tokenizer.get_vocab(), len(tokenizer)),
             )
         pieces: dict[str, int] = tokenizer.get_vocab()
         size = 1 + max(pieces.values())
@@ -123,6 +128,7 @@ class Vocabulary:
             size=size,
             reserved_ids=frozenset(reserved),
             mask_id=tokenizer.mask_token_id,
+            word_starts=_word_starts(pieces, size),
         )
 
     @classmethod
@@ -149,6 +155,19 @@ class Vocabulary:
     def limited_to(self, size: int) -> "Vocabulary":
         """Return the part that an embedding matrix of `size` rows can look up."""
         return replace(self, size=min(self.size, size))
+
+
+def _word_starts(pieces: Mapping[str, int], size: int) -> tuple[bool, ...]:
+    """Return for each id whether a word begins with it.
+
+    That is a piece with the sign of a space before it, and punctuation, so that the full stop after
+    a word is not part of it. Bytes continue a word.
+    """
+    starts = [False] * size
+    for piece, number in pieces.items():
+        is_text = any(character.isalnum() for character in piece)
+        starts[number] = piece.startswith(_SPACES) or not is_text
+    return tuple(starts)
 
 
 def _make_drop(vocabulary: Vocabulary) -> Replacement:
@@ -197,8 +216,26 @@ def make_replacement(config: AugmentConfig, vocabulary: Vocabulary) -> Replaceme
     return REPLACEMENTS[kind](vocabulary)
 
 
+def word_start_table(config: AugmentConfig, vocabulary: Vocabulary) -> Tensor | None:
+    """Return (vocabulary,) bool, whether a word begins with a piece; None for the unit `piece`."""
+    if config.unit == "piece":
+        return None
+    if vocabulary.word_starts is None:
+        raise ModelError(
+            f"`augment.unit: word` needs the pieces of words, which {vocabulary.owner} does not "
+            "tell. Pass its tokenizer (`processing_class` of `IadaTrainer`, or "
+            "`Vocabulary.of_tokenizer` as the `vocabulary` of `AugmentedObjective`)."
+        )
+    return torch.tensor(vocabulary.word_starts)
+
+
 def perturb(
-    ids: Tensor, probability: Tensor, replacement: Replacement, *, generator: torch.Generator
+    ids: Tensor,
+    probability: Tensor,
+    replacement: Replacement,
+    *,
+    generator: torch.Generator,
+    heads: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Replace each token with its own probability (eq. 4).
 
@@ -207,11 +244,15 @@ def perturb(
         probability: (batch, length) replacement probabilities; 0 keeps a token for certain.
         replacement: what a selected token becomes.
         generator: source of all randomness, on the device of `ids`.
+        heads: (batch, length) position of the first piece of each token's word, whose draw decides
+            for the whole word; without it each token is drawn by itself.
 
     Returns:
         The perturbed ids and the bool mask of the selected positions, both (batch, length).
     """
     # Always float32: the same generator draws the same numbers whatever the model's precision.
     uniform = torch.rand(ids.shape, generator=generator, device=ids.device, dtype=torch.float32)
+    if heads is not None:
+        uniform = uniform.gather(1, heads)
     selected = uniform < probability
     return torch.where(selected, replacement(ids, generator), ids), selected

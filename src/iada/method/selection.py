@@ -8,6 +8,7 @@ Losses, norms and statistics are computed in float32 or better: see `at_least_fl
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,6 +23,9 @@ from iada.models.observation import Stream, tensors
 def at_least_float32(values: Tensor) -> Tensor:
     """Return float64 as it is and everything narrower as float32."""
     return values if values.dtype == torch.float64 else values.float()
+
+
+_BUDGET_STEPS = 20
 
 
 def standardize(
@@ -57,7 +61,7 @@ def standardize(
     return (alpha * z).masked_fill(flat | ~eligible, 0.0)
 
 
-def spread(
+def normalize_scores(
     scores: Tensor,
     roles: Tensor,
     *,
@@ -81,31 +85,86 @@ def replacement_probability(
     p_current: float,
     context_direction: Direction = "down",
     current_direction: Direction = "up",
+    budget: Literal["free", "matched"] = "free",
 ) -> Tensor:
     """Tilt the initial probabilities by ψ in logit space (eq. 5).
 
     Args:
-        psi: (batch, length) spread importance.
+        psi: (batch, length) normalised importance.
         roles: (batch, length) `Role` of each token.
         p_context: initial probability of context tokens, in [0, 1).
         p_current: initial probability of current tokens, in [0, 1).
         context_direction: sign of ψ in the context.
         current_direction: sign of ψ in the current sentence.
+        budget: with `matched`, the mean probability of the context tokens of a row is `p_context`
+            and that of its current tokens `p_current`, whatever ψ: see `budget_offsets`.
 
     Returns:
         (batch, length) probabilities; 0 on SPECIAL tokens.
     """
-    context = _tilted(psi, p_context, context_direction)
-    current = _tilted(psi, p_current, current_direction)
-    tilted = torch.where(roles == Role.CONTEXT, context, current)
+    in_context, in_current = roles == Role.CONTEXT, roles == Role.CURRENT
+    context, current = (
+        psi if direction == "up" else -psi for direction in (context_direction, current_direction)
+    )
+    if budget == "matched":
+        offsets = budget_offsets(
+            torch.where(in_context, context, current),
+            torch.stack([in_context, in_current]),
+            (p_context, p_current),
+        )
+        context, current = context + offsets[0], current + offsets[1]
+    tilted = torch.where(in_context, _tilted(context, p_context), _tilted(current, p_current))
     return tilted.masked_fill(roles == Role.SPECIAL, 0.0)
 
 
-def _tilted(psi: Tensor, p: float, direction: Direction) -> Tensor:
-    if p == 0:
-        return torch.zeros_like(psi)
-    base = torch.logit(torch.tensor(p, dtype=torch.float64)).item()
-    return torch.sigmoid(base + (psi if direction == "up" else -psi))
+def _tilted(tilt: Tensor, p: float) -> Tensor:
+    return torch.zeros_like(tilt) if p == 0 else torch.sigmoid(_logit(p) + tilt)
+
+
+def _logit(p: float) -> float:
+    return torch.logit(torch.tensor(p, dtype=torch.float64)).item()
+
+
+def budget_offsets(tilt: Tensor, members: Tensor, budgets: Sequence[float]) -> Tensor:
+    """Return what to add to the tilts of each part of a row so that their mean probability is p.
+
+    Newton's method on the logit of the mean, which is nearly linear in the offset, inside a bracket
+    that each step narrows; the midpoint stands in for steps that leave it. The number of steps is
+    fixed, so that no device is waited for. The mean is right to 1e-6 for tilts up to a hundred in
+    float32, where rounding sets the limit, and far beyond in float64.
+
+    Args:
+        tilt: (rows, length), what is added to the logit of p.
+        members: (parts, rows, length) bool, tokens of each part; no token is in two of them.
+        budgets: p of each part, in [0, 1).
+
+    Returns:
+        (parts, rows, 1); exactly 0 where all tilts are 0 and in rows without members, and without
+        meaning where p is 0.
+    """
+    # Filled on the device: a copy from the host would wait for it.
+    bases = torch.stack([tilt.new_full((1, 1), _logit(p) if p > 0 else 0.0) for p in budgets])
+    even = torch.sigmoid(bases)
+    even_logit = torch.logit(even)
+    count = members.sum(dim=-1, keepdim=True)
+    weight = members.to(tilt.dtype) / count.clamp(min=1)
+    # Less the largest tilt no token lies above the base, less the smallest none below it.
+    low = -tilt.masked_fill(~members, -math.inf).amax(dim=-1, keepdim=True)
+    high = -tilt.masked_fill(~members, math.inf).amin(dim=-1, keepdim=True)
+    low, high = low.masked_fill(count == 0, 0.0), high.masked_fill(count == 0, 0.0)
+    offset = torch.zeros_like(low).clamp(low, high)
+    for _ in range(_BUDGET_STEPS):
+        tilted = torch.sigmoid(bases + tilt + offset)
+        # A sum of differences, which is exactly 0 where nothing is tilted.
+        excess = torch.linalg.vecdot(tilted - even, weight).unsqueeze(-1)
+        slope = torch.linalg.vecdot(tilted - tilted.square(), weight).unsqueeze(-1)
+        low, high = torch.where(excess < 0, offset, low), torch.where(excess > 0, offset, high)
+        mean = even + excess
+        newton = offset - (torch.logit(mean) - even_logit) * mean * (1 - mean) / slope
+        # Comparisons with NaN are false, so a flat or saturated mean takes the midpoint.
+        inside = (newton >= low) & (newton <= high)
+        offset = torch.where(inside, newton, (low + high) / 2)
+    return offset
 
 
 def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) -> Tensor:
@@ -117,6 +176,7 @@ def configured_probability(psi: Tensor, roles: Tensor, config: AugmentConfig) ->
         p_current=config.p_current,
         context_direction=config.context_direction,
         current_direction=config.current_direction,
+        budget=config.budget,
     )
 
 
@@ -132,6 +192,58 @@ class Scores:
     is_standard: bool = False
     """Whether the values are z-scores as they are: ψ is α times the value, whatever
     `augment.normalize`."""
+
+
+def word_heads(ids: Tensor, word_starts: Tensor, roles: Sequence[Tensor]) -> Tensor:
+    """Find the words of a stream.
+
+    A word begins with a piece that begins words, with every special token, and where the role or
+    the side changes.
+
+    Args:
+        ids: (rows, length) tokens.
+        word_starts: (vocabulary,) bool, whether a word begins with a piece.
+        roles: for each role group (rows, length).
+
+    Returns:
+        (rows, length): position of the first piece of each token's word.
+    """
+    stacked = torch.stack(list(roles))
+    begins = word_starts[ids] | stacked.eq(Role.SPECIAL).all(dim=0)
+    begins[:, 0] = True
+    begins[:, 1:] |= stacked[..., 1:].ne(stacked[..., :-1]).any(dim=0)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)
+    return positions.masked_fill(~begins, 0).cummax(dim=1).values
+
+
+def stream_heads(stream: Stream, batch: Batch, word_starts: Tensor) -> Tensor:
+    """Return `word_heads` of a stream of a batch."""
+    values = tensors(batch)
+    roles = [values[group.roles] for group in stream.groups]
+    return word_heads(values[stream.ids], word_starts, roles)
+
+
+def average_over_words(scores: Scores, heads: Tensor) -> Scores:
+    """Give all pieces of a word the mean of their scores.
+
+    The mean, not the sum: a word is not more important for being spelled in more pieces, and a word
+    of one piece keeps its score.
+
+    Args:
+        scores: of a stream; unknown ones are left out of the mean.
+        heads: see `word_heads`.
+    """
+    if scores.is_standard:
+        # A mean of drawn z-scores would be narrower than they are.
+        return replace(scores, values=scores.values.gather(1, heads))
+    # A product with the membership of words: deterministic on every device, unlike scattered sums.
+    values = at_least_float32(scores.values)
+    together = heads[:, :, None].eq(heads[:, None, :]).to(values.dtype)
+    known = torch.ones_like(values) if scores.known is None else scores.known.to(values.dtype)
+    sums, counts = (together @ torch.stack([values * known, known], dim=-1)).unbind(dim=-1)
+    # Read at the head, so that all pieces have the same value to the bit.
+    means = (sums / counts.clamp(min=1)).gather(1, heads)
+    return replace(scores, values=means)
 
 
 def group_probabilities(
@@ -181,7 +293,7 @@ def _psi(scores: Scores, roles: Tensor, counted: Tensor | None, config: AugmentC
     if scores.known is not None:
         roles = roles.masked_fill(~scores.known, Role.SPECIAL)
         counted = None if counted is None else counted & scores.known
-    return spread(
+    return normalize_scores(
         scores.values, roles, alpha=config.alpha, normalize=config.normalize, counted=counted
     )
 
@@ -218,11 +330,14 @@ def settings_at(config: AugmentConfig, update: int) -> AugmentConfig:
     """Return the augmentation as it is at an update.
 
     Before `joint_update` the perturbed view is learned from alone, and its NLL carries the weight
-    of both. With `ramp` the initial probabilities are still on their way up.
+    of both. With `ramp` the initial probabilities are still on their way up, and α is with
+    `alpha_updates`.
     """
     if update < config.joint_update:
         weight = config.weight_original + config.weight_perturbed
         config = replace(config, weight_original=0.0, weight_perturbed=weight, weight_agreement=0.0)
+    if update < config.alpha_updates:
+        config = replace(config, alpha=config.alpha * update / config.alpha_updates)
     if config.ramp is not None:
         config = replace(
             config,

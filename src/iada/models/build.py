@@ -25,10 +25,13 @@ from transformers import (
 
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
+from iada.models.docflat import DocFlatModel
 from iada.models.document import DocumentModel
 from iada.models.flat import FlatModel
 from iada.models.gtrans import GTransModel
 from iada.models.han import HanModel
+from iada.models.hybrid import HybridModel
+from iada.models.san import SanModel
 
 _BITS = 16
 _VALUES_PER_DRAW = 4
@@ -100,6 +103,9 @@ MODELS: dict[str, type[DocumentModel]] = {
     "flat": FlatModel,
     "gtrans": GTransModel,
     "han": HanModel,
+    "san": SanModel,
+    "hybrid": HybridModel,
+    "docflat": DocFlatModel,
 }
 """Class of each architecture but Doc2Doc."""
 
@@ -186,6 +192,7 @@ def _document_model(
             wide_layers=config.wide,
             stop_context=config.stops_context,
             gate=config.gate or "soft",
+            far_context=config.far,
             after=config.after,
         )
     )

@@ -46,10 +46,16 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     stop_context: bool = True
     """Whether no gradient flows into context states."""
     gate: str = "soft"
+    far_context: int = 0
+    """Context sentences on top of `context`."""
     after: int = 0
     """Source sentences after the current one."""
     context_norm: bool = False
     """Whether a context module normalises its result, as some released code does."""
+    pre_norm: bool = False
+    """Whether layers normalise what they read, not what they write, as some released code does."""
+    residual_from_norm: bool = False
+    """Whether a pre-norm cross-attention adds its result to its normalised input, as released."""
 
 
 @dataclass
@@ -171,7 +177,7 @@ class WindowDecoder(MarianDecoder):  # type: ignore[no-untyped-call]
             layer.self_attn = attention("decoder", number)
             layer.encoder_attn = attention("cross", number)
 
-    def embed(self, embeddings: Tensor, layout: Layout) -> Tensor:
+    def embed(self, embeddings: Tensor, layout: Layout, past_key_values: Any) -> Tensor:
         """Return what enters the first layer, given the scaled embeddings, (rows, queries, dim)."""
         assert layout.target is not None
         positions = count_positions(layout.target, self.config)[:, -layout.queries :]
@@ -199,7 +205,7 @@ class WindowDecoder(MarianDecoder):  # type: ignore[no-untyped-call]
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-        states: Any = self.embed(inputs_embeds * self.embed_scale, layout)
+        states: Any = self.embed(inputs_embeds * self.embed_scale, layout, past_key_values)
         states = nn.functional.dropout(states, p=self.dropout, training=self.training)
         for layer in self.layers:
             states = layer(

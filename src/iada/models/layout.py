@@ -24,7 +24,7 @@ Place = Literal["encoder", "decoder", "cross"]
 class Rule:
     """Which keys a query may see; in a decoder never one that comes later."""
 
-    kind: Literal["own", "all", "current", "back", "recent", "others"]
+    kind: Literal["own", "all", "current", "previous", "back", "recent"]
     distance: int = 0
 
 
@@ -36,13 +36,20 @@ CURRENT = Rule("current")
 """Tokens of the source sentences that are translated."""
 
 
+PREVIOUS = Rule("previous")
+"""Tokens of the sentence before the query's own."""
+
+
 def back(distance: int) -> Rule:
     """Words, not boundaries, of the sentence that is `distance` before the query's own."""
     return Rule("back", distance)
 
 
 def recent(distance: int) -> Rule:
-    """Tokens of the last sentence of the window and of `distance` sentences before it."""
+    """Tokens of the last sentence of the window and of `distance` sentences before it.
+
+    Queries in sentences before those see their own and `distance` before it.
+    """
     return Rule("recent", distance)
 
 
@@ -121,19 +128,17 @@ class Layout:
         """(rows, 1, queries, keys): true where a query may see a key.
 
         A query whose rule leaves it nothing, such as padding or a target sentence without source,
-        sees every key, so that no softmax is empty.
+        sees all that is there, so that no softmax is empty.
         """
         if (place, rule) not in self._masks:
-            visible = self._visible(place, rule)
-            visible = visible | ~visible.any(dim=-1, keepdim=True)
+            visible = self.visible(place, rule)
+            present = self._sides(place)[1].present[:, None, :]
+            visible = visible | (present & ~visible.any(dim=-1, keepdim=True))
             self._masks[place, rule] = visible[:, None]
         return self._masks[place, rule]
 
     def visible(self, place: Place, rule: Rule) -> Tensor:
         """(rows, queries, keys): like `mask`, but a query may be left with nothing."""
-        return self._visible(place, rule)
-
-    def _visible(self, place: Place, rule: Rule) -> Tensor:
         queries, keys, offset = self._sides(place)
         number = queries.numbers[:, -self._count(place) :, None] + offset[:, None, None]
         distance = number - keys.numbers[:, None, :]
@@ -145,10 +150,15 @@ class Layout:
             visible = visible & self.is_current[:, None, :]
         elif rule.kind == "back":
             visible = keys.words[:, None, :] & (distance == rule.distance)
-        elif rule.kind == "others":
-            visible = keys.words[:, None, :] & (distance != 0)
+        elif rule.kind == "previous":
+            visible = visible & (distance == 1)
         elif rule.kind == "recent":
-            visible = visible & self.recent(place, rule.distance)[:, None, :]
+            # Those before read as far back as they would if they were the last.
+            first = last_number(keys)[:, None, :] - rule.distance
+            is_early = number < first
+            reached = (distance >= 0) & (distance <= rule.distance)
+            near = keys.numbers[:, None, :] >= first
+            visible = visible & torch.where(is_early, reached, near)
         if place == "decoder":
             length = keys.numbers.shape[1]
             causal = torch.ones(length, length, dtype=torch.bool, device=present.device).tril()
@@ -167,9 +177,7 @@ class Layout:
             return self.target, self.target, torch.zeros_like(self.first_sentence)
         return self.target, self.source, self.first_sentence
 
-    def recent(self, place: Place, distance: int) -> Tensor:
-        """(rows, keys): true for the last sentence of the keys and `distance` before it."""
-        keys = self._sides(place)[1]
-        last = torch.where(keys.present, keys.numbers, -1).amax(dim=1, keepdim=True)
-        # An end that closes the window belongs to the last sentence, so none is empty.
-        return keys.present & (keys.numbers >= last - distance)
+
+def last_number(sentences: Sentences) -> Tensor:
+    """(rows, 1): number of the last sentence of each row."""
+    return torch.where(sentences.present, sentences.numbers, -1).amax(dim=1, keepdim=True)

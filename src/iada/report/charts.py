@@ -70,10 +70,10 @@ class Drawing:
 
 
 @contextlib.contextmanager
-def new_figure() -> Iterator[Figure]:
+def new_figure(height: float = 3.9) -> Iterator[Figure]:
     """Give an empty figure in the style of the reports, for as long as it is drawn."""
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(9, 3.9), layout="constrained")
+        figure = Figure(figsize=(9, height), layout="constrained")
         yield figure
         # Settled once: laid out again for each file, places would differ in their last digits.
         figure.draw_without_rendering()

@@ -1,13 +1,16 @@
 """Figures of runs (training curves, accuracies) and of experiments (curves and grouped bars)."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from iada.evaluation.metrics import METRICS, SeedMean, mean_over_seeds
+from iada.evaluation.metrics import METRICS, Metric, SeedMean, mean_over_seeds
 from iada.experiments.results import Results
 from iada.report.charts import (
+    INK,
     Chart,
     Drawing,
     Panel,
@@ -22,7 +25,7 @@ from iada.report.charts import (
 )
 from iada.report.result_tables import TAGS, distance_gains, gains_by_share
 from iada.report.runs import CHANCE, RunGroup, RunSummary, group_runs
-from iada.report.verdict import Difference
+from iada.report.verdict import Difference, ImportanceGain, Outcome, sweep_series
 
 PRONOUNS = ("er", "sie", "es")
 DISTANCES = ("0", "1", "2", "3", ">3")
@@ -202,26 +205,103 @@ def share_figure(results: Results, keys: Sequence[str], *, name: str) -> Drawing
 
 
 def sweep_figure(results: Results, *, name: str) -> Drawing | None:
-    """Draw scores by α; None without any."""
+    """Draw scores over the axis of the experiment, one curve per series; None without any."""
+    axis = "" if results.axis is None else results.axis.name
+    label = {"augment.alpha": "α"}.get(axis, axis)
     charts = []
     for key in ("s_bleu", "pronouns_needing_context"):
         metric = METRICS[key]
-        rows = {row.value: row for row in results.rows if row.value is not None}
-        curve = {}
-        for alpha, row in sorted(rows.items()):
-            found = metric.mean(row.metrics.get(key, ()))
-            if found is not None:
-                curve[alpha] = found
-        if curve:
-            level = (curve[0.0].mean, "uniform") if 0.0 in curve else None
-            system = next(row.series or "IADA" for row in rows.values())
-            chart = Chart(
-                "", {system: curve}, "α", metric.label, metric.digits, level=level, even=True
+        curves: dict[str, dict[float, SeedMean]] = {}
+        for series, rows in sweep_series(results).items():
+            found = {value: metric.mean(row.metrics.get(key, ())) for value, row in rows.items()}
+            curve = {value: mean for value, mean in found.items() if mean is not None}
+            if curve:
+                curves[series] = curve
+        if curves:
+            first = next(iter(curves.values()))
+            level = (first[0.0].mean, "uniform") if label == "α" and 0.0 in first else None
+            charts.append(
+                Chart("", curves, label, metric.label, metric.digits, level=level, even=True)
             )
-            charts.append(chart)
     if not charts:
         return None
-    return draw_lines(name, "Scores by α", charts, words="Mean over seeds.")
+    return draw_lines(name, f"Scores by {label}", charts, words="Mean over seeds.")
+
+
+_OUTCOMES: dict[Outcome, tuple[int, str]] = {
+    "better": (2, "better than the control"),
+    "worse": (1, "worse"),
+    "open": (7, "cannot be told from chance"),
+    "one seed": (5, "one seed, no interval"),
+}
+"""Colour and meaning of a difference."""
+
+
+def _marker(outcome: Outcome) -> str:
+    return "D" if outcome == "one seed" else "o"
+
+
+def forest_figure(gains: Sequence[ImportanceGain], keys: Sequence[str], *, name: str) -> Drawing:
+    """Draw differences from the uniform control with their intervals, one row per system.
+
+    Args:
+        gains: one row each, from top to bottom.
+        keys: metrics, one panel each.
+        name: of the drawing.
+    """
+    several = len({gain.corpus for gain in gains}) > 1
+    labels = [gain.name if several else gain.system for gain in gains]
+    with new_figure(1.7 + 0.3 * len(gains)) as figure:
+        row = figure.subplots(1, len(keys), sharey=True, squeeze=False)[0]
+        for axes, key in zip(row, keys, strict=True):
+            _draw_forest(axes, [gain.differences.get(key) for gain in gains], METRICS[key])
+        row[0].set_yticks(range(len(gains)), labels, fontsize=9)
+        row[0].invert_yaxis()
+        drawn = {one.outcome for gain in gains for one in gain.differences.values()}
+        draw_legend(
+            figure,
+            [
+                Line2D([], [], color=colour(n), marker=_marker(one), linestyle="", label=words)
+                for one, (n, words) in _OUTCOMES.items()
+                if one in drawn
+            ],
+        )
+    parts = (
+        f"{gain.name}: "
+        + ", ".join(
+            f"{gain.differences[key].metric.label} {gain.differences[key].text}"
+            for key in keys
+            if key in gain.differences
+        )
+        for gain in gains
+    )
+    words = "Difference from the uniform control, mean over seeds with 95% interval."
+    return Drawing(name, "Gain over the uniform control", f"{words} {'; '.join(parts)}.", figure)
+
+
+def _draw_forest(axes: Axes, found: Sequence[Difference | None], metric: Metric) -> None:
+    axes.axvline(0, color=INK, linewidth=1, gid="level")
+    for place, one in enumerate(found):
+        if one is None:
+            continue
+        number, _ = _OUTCOMES[one.outcome]
+        if one.interval is not None:
+            axes.plot(one.interval, (place, place), color=colour(number), linewidth=2)
+        marker, name = _marker(one.outcome), f"gain-{metric.key}-{place}"
+        axes.plot(one.mean, place, marker, color=colour(number), markersize=6, gid=name)
+    largest = max((abs(one.mean) for one in found if one is not None), default=0.0)
+    bounds = [abs(bound) for one in found if one is not None for bound in one.interval or ()]
+    # Two seeds have intervals so wide that nothing else could be seen.
+    reach = 1.1 * min(max([largest, *bounds]), 6 * largest) or 1.0
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-0.6, len(found) - 0.4)
+    axes.grid(axis="x", color=INK, alpha=0.18, linewidth=0.8)
+    axes.set_axisbelow(True)
+    side = "left" if metric.lower_is_better else "right"
+    # Long names of systems leave little room for the panels.
+    axes.set_title(textwrap.fill(metric.label, 18), fontsize=9.5)
+    axes.set_xlabel(f"{side} is better", fontsize=9)
+    axes.locator_params(axis="x", nbins=5)
 
 
 def _percents(

@@ -2,8 +2,7 @@
 
 Fill shows importance as standard deviations from the mean of the window's side: orange above it,
 blue below. The probability of replacement is a number in the terminal and a bar in the browser.
-
-The windows of a run's test data whose token importance a report shows.
+`windows_of_run` chooses the windows of a run's test data that a report shows.
 """
 
 from collections.abc import Iterator, Sequence

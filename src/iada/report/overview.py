@@ -29,9 +29,12 @@ from iada.report.run_sections import (
 )
 from iada.report.runs import RunSummary, group_runs, load_run
 from iada.report.tables import Cell, Column, Table
+from iada.report.verdict import importance_sentence
 from iada.report.views import (
     LocatedResults,
     experiment_sections,
+    help_gains,
+    help_section,
     importance_verdicts,
     missing_experiments,
 )
@@ -179,6 +182,7 @@ def report_sections(
     runs = material.runs
     sections = [
         _answers(material, left_out, "" if heat_map else heat_map_note),
+        help_section(material.experiments),
         *experiment_sections(material.experiments),
         results_section(runs, title="Other runs") if runs else None,
         pronoun_section(runs, title="Pronouns of other runs") if runs else None,
@@ -224,12 +228,10 @@ def run_with_importance(material: Material) -> Path | None:
 
 def _answers(material: Material, left_out: Sequence[str], note: str) -> Section | None:
     found = material.experiments
-    blocks: list[Block] = [
-        Paragraph(answer.headline, strong=True) for answer in importance_verdicts(found)
-    ]
-    if found and not blocks:
-        words = "Whether importance beats the uniform control is not known: run `controls`."
-        blocks.append(Paragraph(words, strong=True))
+    blocks: list[Block] = []
+    if found:
+        blocks.append(Paragraph(importance_sentence(help_gains(found)), strong=True))
+    blocks += [Paragraph(answer.headline) for answer in importance_verdicts(found)]
     blocks += map(Paragraph, missing_experiments(found))
     if left_out:
         blocks.append(Paragraph(f"Left out: {'; '.join(left_out)}."))

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 from iada.evaluation.metrics import METRICS, Metric, main_metrics, mean_over_seeds
-from iada.experiments.results import Results, Row
+from iada.experiments.results import Results, Row, holm_adjusted
 from iada.report.paper import PaperRow, PaperTable, complete, published_table, without
 from iada.report.tables import BETTER, MISSING, WORSE, Cell, Column, Table, mean_cell
 from iada.report.verdict import Difference, difference
 
 LEVEL = 0.05
-"""Largest p-value that earns a mark."""
+"""Largest corrected p-value that earns a mark."""
 DEVIATION = "± is the sample standard deviation over seeds."
 
 
@@ -177,7 +177,8 @@ def significance_mark(results: Results, row: Row, metric: Metric) -> str:
     if test is None or test.against not in others:
         return ""
     against = others[test.against].metrics.get(metric.key, ())
-    pairs = zip(row.metrics.get(metric.key, ()), against, test.p, strict=True)
+    adjusted = holm_adjusted(results)[row.key, metric.key]
+    pairs = zip(row.metrics.get(metric.key, ()), against, adjusted, strict=True)
     signs = [
         BETTER if (ours > theirs) != metric.lower_is_better else WORSE
         for ours, theirs, p in pairs
@@ -203,8 +204,17 @@ def _mark_notes(results: Results) -> tuple[str, ...]:
     several = len(results.seeds) > 1
     seeds = " in every seed; 2/3: in two seeds of three" if several else ""
     name = against[0] if len(against) == 1 else "the row that it is tested against"
-    meaning = f"{BETTER} better, {WORSE} worse than {name} with p ≤ {LEVEL}{seeds}."
-    return (f"{meaning} {_by_signature(tests)}.",)
+    several = len(tests) > 1
+    correction = f" after Holm's correction for {len(tests)} comparisons" if several else ""
+    meaning = f"{BETTER} better, {WORSE} worse than {name} with p ≤ {LEVEL}{correction}{seeds}."
+    kinds = " and ".join(sorted({_test_name(signature) for _, signature in tests}))
+    return (f"{meaning} Test: {kinds}. {_by_signature(tests)}.",)
+
+
+def _test_name(signature: str) -> str:
+    names = {"ar": "paired approximate randomisation", "bs": "paired bootstrap (Koehn, 2004)"}
+    fields = dict(field.partition(":")[::2] for field in signature.split("|"))
+    return next((name for key, name in names.items() if key in fields), signature)
 
 
 SUBSET, NOISE = "data.subset", "windows.noisy_context"

@@ -27,6 +27,7 @@ METHOD_LABELS: dict[str, str] = {
     "iada_replace_random": "IADA (Repl, Random)",
     "r_drop": "R-Drop",
     "coword_drop": "CoWord dropout",
+    "simcut": "SimCut",
     "uniform_drop_all_losses": "Uniform (Drop, all losses)",
     "uniform_replace_all_losses": "Uniform (Repl, all losses)",
     "bpe_dropout": "BPE-dropout",

@@ -10,13 +10,13 @@ over Doc2Doc is due to the objective. The answer is computed from the rows, what
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from iada.evaluation.metrics import METRICS, Metric, mean_over_seeds
 from iada.experiments.results import Results, Row
-from iada.report.paper import row_of_method
+from iada.report.paper import complete, row_of_method
 from iada.report.tables import BETTER, MISSING, WORSE, Cell, Column, Table
 
 Outcome = Literal["better", "worse", "open", "one seed"]
@@ -184,25 +184,48 @@ def comparison_table(results: Results) -> Table | None:
     return Table(columns, tuple(rows), tuple(notes))
 
 
-def sweep_answer(results: Results, key: str) -> str | None:
-    """Compare the best α of a sweep with α = 0, which is uniform replacement."""
-    metric = METRICS[key]
-    rows = {row.value: row for row in results.rows if row.value is not None and key in row.metrics}
-    uniform = rows.pop(0.0, None)
-    if uniform is None or not rows:
-        return None
+def sweep_series(results: Results) -> dict[str, dict[float, Row]]:
+    """Gather the rows of each series by their place on the axis, ascending.
+
+    A series without a row at 0 shares that of the first one: without a tilt they are the same.
+    """
+    series: dict[str, dict[float, Row]] = {}
+    for row in results.rows:
+        if row.value is not None:
+            series.setdefault(row.series or "IADA", {})[row.value] = row
+    shared = next((rows[0.0] for rows in series.values() if 0.0 in rows), None)
+    for rows in series.values():
+        if shared is not None:
+            rows.setdefault(0.0, shared)
+    return {name: dict(sorted(rows.items())) for name, rows in series.items()}
+
+
+def sweep_answers(results: Results, key: str) -> list[str]:
+    """Compare the best α of each series with α = 0, which is uniform replacement."""
+    series = sweep_series(results)
+    answers = []
+    for name, rows in series.items():
+        measured = {value: row for value, row in rows.items() if key in row.metrics}
+        uniform = measured.pop(0.0, None)
+        if uniform is not None and measured:
+            title = f"Sweep of α ({name})" if len(series) > 1 else "Sweep of α"
+            answers.append(_sweep_answer(title, measured, uniform, METRICS[key]))
+    return answers
+
+
+def _sweep_answer(title: str, rows: Mapping[float, Row], uniform: Row, metric: Metric) -> str:
     sign = -1.0 if metric.lower_is_better else 1.0
-    best = max(rows.values(), key=lambda row: sign * sum(row.metrics[key]))
+    alpha, best = max(rows.items(), key=lambda pair: sign * sum(pair[1].metrics[metric.key]))
     found = row_difference(best, uniform, metric)
     assert found is not None
     if sign * found.mean <= 0:
         return (
-            f"Sweep of α: in {metric.label} no value above 0 does better than α = 0, which is "
-            f"uniform replacement. The nearest is α = {best.value:g}, {found.text} from it"
+            f"{title}: in {metric.label} no value above 0 does better than α = 0, which is "
+            f"uniform replacement. The nearest is α = {alpha:g}, {found.text} from it"
             f"{_judged(found)}."
         )
     return (
-        f"Sweep of α: {metric.label} is best at α = {best.value:g}, {found.text} from α = 0, "
+        f"{title}: {metric.label} is best at α = {alpha:g}, {found.text} from α = 0, "
         f"which is uniform replacement{_judged(found)}. It is the best of {len(rows)} values, "
         "which flatters it."
     )
@@ -264,3 +287,154 @@ def _headline(by_outcome: dict[Outcome, list[Difference]]) -> str:
 def _names(found: Sequence[Difference]) -> str:
     names = [item.metric.label for item in found]
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+# Augmentation keys that change nothing where every token has the same score.
+_TILT = (
+    "measure",
+    "alpha",
+    "alpha_updates",
+    "normalize",
+    "context_direction",
+    "current_direction",
+    "budget",
+    "importance_pass",
+    "tnorm_at",
+    "gnorm_smoothing",
+    "statistics_specials",
+)
+# Measures that stand for no importance at all; every other one is asked whether it helps.
+_CONTROLS_OF_IMPORTANCE = ("uniform", "random")
+HELP_METRIC = "s_bleu"
+"""Metric whose differences decide whether importance helps."""
+
+
+@dataclass(frozen=True)
+class ImportanceGain:
+    """An importance-aware system against the uniform control with the same settings otherwise."""
+
+    corpus: str
+    system: str
+    control: str
+    differences: Mapping[str, Difference]
+    """By metric."""
+
+    @property
+    def name(self) -> str:
+        """System and corpus."""
+        return f"{self.system} on {self.corpus}"
+
+
+def importance_gains(found: Sequence[tuple[str, Results]]) -> list[ImportanceGain]:
+    """Compare every importance-aware row with the uniform control beside it, if there is one.
+
+    Args:
+        found: names of corpora and experiments on them. Of a system that several experiments have,
+            the comparison with the most seeds is kept.
+    """
+    gains: dict[tuple[str, tuple[tuple[str, object], ...]], ImportanceGain] = {}
+    for corpus, results in sorted(found, key=lambda pair: -len(pair[1].seeds)):
+        controls = {_untilted(row): row for row in results.rows if _is_uniform(row)}
+        for row in results.rows:
+            control = controls.get(_untilted(row))
+            key = (corpus, tuple(sorted(_comparable(row).items())))
+            if control is None or not _is_tilted(row) or key in gains:
+                continue
+            pairs = ((name, row_difference(row, control, METRICS[name])) for name in DECIDING)
+            differences = {name: one for name, one in pairs if one is not None}
+            system = row.label
+            if row.series and results.axis is not None and row.series not in row.label:
+                # What both say, such as the budget, is said once.
+                words = f"{row.series}, {row.label}".split(", ")
+                system = ", ".join(dict.fromkeys(words))
+            gains[key] = ImportanceGain(corpus, system, control.label, differences)
+    order = list(dict.fromkeys(corpus for corpus, _ in found))
+    return sorted(gains.values(), key=lambda gain: order.index(gain.corpus))
+
+
+def importance_sentence(gains: Sequence[ImportanceGain]) -> str:
+    """Say whether importance helps, by rule: what the intervals over seeds leave out."""
+    metric = METRICS[HELP_METRIC]
+    judged = {
+        gain.name: gain.differences[HELP_METRIC]
+        for gain in gains
+        if HELP_METRIC in gain.differences and gain.differences[HELP_METRIC].interval is not None
+    }
+    if not judged:
+        return (
+            "Whether importance helps is not known: no importance-aware system was trained beside "
+            "its uniform control with two seeds or more. Run `controls` with several seeds."
+        )
+    named: dict[Outcome, list[str]] = {"better": [], "worse": []}
+    for name, one in judged.items():
+        if one.outcome in named:
+            named[one.outcome].append(f"{name} ({signed(one.mean, metric.digits)})")
+    better, worse = (", ".join(named[outcome]) for outcome in ("better", "worse"))
+    number = len(judged)
+    scope = f"{number} comparison{'s' * (number > 1)} with the uniform control in {metric.label}"
+    chance = f" By chance alone about {0.05 * number:.1f} of {number} intervals leave out zero."
+    chance = chance if number > 1 else ""
+    if better and worse:
+        return f"Mixed: in {scope}, importance is better for {better}, worse for {worse}.{chance}"
+    if better:
+        rest = "" if len(named["better"]) == number else "; the others cannot be told from chance"
+        return f"Importance helps in {len(named['better'])} of {scope}: {better}{rest}.{chance}"
+    if worse:
+        return f"Importance does not help: in {scope}, it is worse for {worse}.{chance}"
+    positive = sum(one.mean > 0 for one in judged.values())
+    if number == 1:
+        ((name, one),) = judged.items()
+        return (
+            f"No evidence that importance helps: the only comparison with the uniform control, "
+            f"{name}, cannot be told from chance ({metric.label} {one.text})."
+        )
+    return (
+        f"No evidence that importance helps: in none of {scope} does the 95% interval over seeds "
+        f"leave out zero. {positive} of {number} differences are positive."
+    )
+
+
+def gain_table(gains: Sequence[ImportanceGain]) -> Table:
+    """Show the numbers of the forest plot."""
+    words = ("Corpus", "System", "Uniform control", "Metric")
+    numbers = ("Difference", "95% interval", "Higher in")
+    rows = tuple(
+        (
+            *(
+                Cell(text, text)
+                for text in (gain.corpus, gain.system, gain.control, one.metric.label)
+            ),
+            *_cells(one),
+        )
+        for gain in gains
+        for one in gain.differences.values()
+    )
+    columns = (*(Column(name, numeric=False) for name in words), *map(Column, numbers))
+    return Table(columns, rows)
+
+
+def _is_tilted(row: Row) -> bool:
+    """Whether a row perturbs by importance, as opposed to chance or nothing."""
+    settings = complete(row.settings)
+    return settings.get("augment.measure", "uniform") not in _CONTROLS_OF_IMPORTANCE and (
+        not _is_uniform(row)
+    )
+
+
+def _is_uniform(row: Row) -> bool:
+    """Whether all tokens are perturbed alike: the uniform measure, or z-scores times zero."""
+    settings = complete(row.settings)
+    flat = settings.get("augment.alpha") == 0 and settings.get("augment.normalize") == "standard"
+    return settings.get("augment.measure") == "uniform" or flat
+
+
+def _untilted(row: Row) -> tuple[tuple[str, object], ...]:
+    """Return the settings of a row but for those that concern importance."""
+    tilt = {f"augment.{key}" for key in _TILT}
+    return tuple(sorted((k, v) for k, v in _comparable(row).items() if k not in tilt))
+
+
+def _comparable(row: Row) -> dict[str, object]:
+    """Return what a row is, whatever its method is called; values as text, to compare lists."""
+    settings = complete(row.settings)
+    return {key: str(value) for key, value in settings.items() if key != "method"}

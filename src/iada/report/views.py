@@ -20,6 +20,7 @@ from iada.report.figures import (
     PRONOUNS,
     class_figure,
     distance_figure,
+    forest_figure,
     share_figure,
     sweep_figure,
     tag_figure,
@@ -44,7 +45,19 @@ from iada.report.result_tables import (
     tag_table,
     unmatched_table,
 )
-from iada.report.verdict import Answer, comparison_table, importance_answers, sweep_answer
+from iada.report.verdict import (
+    Answer,
+    ImportanceGain,
+    comparison_table,
+    gain_table,
+    importance_answers,
+    importance_gains,
+    importance_sentence,
+    sweep_answers,
+)
+
+HELP_SHOWN = ("s_bleu", "pronouns_needing_context", "dev_nll")
+"""Metrics of the forest plot."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,33 @@ def importance_verdicts(found: Sequence[LocatedResults]) -> list[Answer]:
         if build_experiment(item.results.experiment).answer == "importance"
         for answer in importance_answers(item.results)
     ]
+
+
+def help_gains(found: Sequence[LocatedResults]) -> list[ImportanceGain]:
+    """Compare all importance-aware systems with their uniform controls, corpus by corpus."""
+    return importance_gains([(item.label, item.results) for item in found])
+
+
+def help_section(found: Sequence[LocatedResults]) -> Section | None:
+    """Answer by rule whether importance helps, with a forest plot; None without a comparison."""
+    gains = help_gains(found)
+    if not gains:
+        return None
+    keys = [key for key in HELP_SHOWN if any(key in gain.differences for gain in gains)]
+    drawing = forest_figure(gains, keys, name="importance-gains-figure")
+    caption = (
+        "Difference from the uniform control, which has the same two views, losses and replacement "
+        "probabilities but no tilt: mean over seeds and its 95% interval (Student's t), cut at the "
+        "edge of the figure. Runs of the same seed are compared."
+    )
+    blocks = (
+        Paragraph(importance_sentence(gains), strong=True),
+        FigureBlock(drawing, caption),
+        TableBlock(
+            "importance-gains", "Gain over the uniform control", gain_table(gains), folded=True
+        ),
+    )
+    return Section("help", "Does importance help?", blocks, "Does it help?")
 
 
 def missing_experiments(found: Sequence[LocatedResults]) -> list[str]:
@@ -222,8 +262,7 @@ def _importance_paragraphs(results: Results) -> list[Paragraph]:
 
 
 def _sweep_paragraphs(results: Results) -> list[Paragraph]:
-    answer = sweep_answer(results, "s_bleu")
-    return [] if answer is None else [Paragraph(answer)]
+    return [Paragraph(answer) for answer in sweep_answers(results, "s_bleu")]
 
 
 TABLES: Mapping[TableView, Callable[[LocatedResults], list[TableBlock]]] = {

@@ -7,6 +7,7 @@ It holds `config.yaml`, `environment.json`, `metrics.jsonl`, `tokenizer/`, `chec
 import contextlib
 import json
 import logging
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -201,6 +202,15 @@ class RunFolder:
             number = path.name.removeprefix("checkpoint-")
             if number.isdecimal():
                 yield int(number), path
+
+    def remove_leftovers(self) -> None:
+        """Remove hidden files and folders that an interrupted process was about to rename."""
+        for pattern in (".*.staged", ".*.replaced", ".*.removed", "checkpoints/.checkpoint-*"):
+            for path in self.path.glob(pattern):
+                shutil.rmtree(path)
+        for file in (self.config_file, self.environment_file, self.metrics_file):
+            for path in self.path.glob(f".{file.name}.*"):
+                path.unlink()
 
     def has_model(self) -> bool:
         """Whether the finished model is there."""

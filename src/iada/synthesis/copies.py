@@ -4,9 +4,8 @@ Each sentence is perturbed on both sides in one role: as the current sentence of
 as the context right before the next sentence. Its importance is measured once, in that window, and
 every copy draws anew. The noise is a function of seed, copy, document, sentence and side alone.
 
-A folder of perturbed copies: `train.1.en`, `train.1.de`, `train.2.en`, ... line for line.
-
-The folder appears whole or not at all.
+A folder holds the copies line for line: `train.1.en`, `train.1.de`, `train.2.en`, and so on. It
+appears complete or not at all.
 """
 
 import json
@@ -34,7 +33,14 @@ from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
 from iada.method.importance import MeasuredGroup, measure_windows
-from iada.method.perturbation import Replacement, Vocabulary, make_replacement, perturb
+from iada.method.perturbation import (
+    Replacement,
+    Vocabulary,
+    make_replacement,
+    perturb,
+    word_start_table,
+)
+from iada.method.selection import word_heads
 from iada.seeding import generator as seeded_generator
 from iada.storage import locked
 from iada.synthesis.rendering import Rendering, Swap, swaps
@@ -162,10 +168,12 @@ class Copier:
     emptied: int = 0
     """Number of sides that stay as they are because the replaced text would be no sentence."""
     _replacement: Replacement = field(init=False)
+    _word_starts: Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
         vocabulary = Vocabulary.of_tokenizer(self.subwords)
         self._replacement = make_replacement(self.settings.augment, vocabulary)
+        self._word_starts = word_start_table(self.settings.augment, vocabulary)
 
     def copies(self, documents: Iterable[ParallelDocument]) -> Iterator[PerturbedDocument]:
         """Yield all copies of each document, in the order of the documents."""
@@ -209,6 +217,7 @@ class Copier:
             settings.augment,
             max_tokens=settings.max_tokens,
             seed=settings.seed,
+            word_starts=self._word_starts,
         )
         whole = windows.lengths()
         for batch in batches:
@@ -268,12 +277,13 @@ class Copier:
         replaced: tuple[Swap, ...] = ()
         if settings.augment.sides in ("both", side):
             generator = seeded_generator(settings.seed, "copies", *key, side)
-            drawn, selected = perturb(
-                torch.tensor([ids], dtype=torch.long),
-                numbers.probability[None],
-                self._replacement,
-                generator=generator,
-            )
+            row = torch.tensor([ids], dtype=torch.long)
+            p = numbers.probability[None]
+            heads = None
+            if self._word_starts is not None:
+                # Of one role, and special tokens such as tags have the probability 0.
+                heads = word_heads(row, self._word_starts, [p.gt(0).long()])
+            drawn, selected = perturb(row, p, self._replacement, generator=generator, heads=heads)
             self.tokens += int((numbers.probability > 0).sum())
             replaced = swaps(self.subwords, tokens, selected[0].tolist(), drawn[0].tolist())
         if replaced:

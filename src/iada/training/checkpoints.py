@@ -8,19 +8,15 @@ config.json model.safetensors trainer_state.json manifest.json
 optimizer.{json,safetensors} schedule.json random_0.{json,safetensors} (one pair per process)
 """
 
-import contextlib
 import json
 import logging
 import random
-import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Trainer
@@ -108,18 +104,6 @@ def set_random_state(state: dict[str, Any]) -> None:
         torch.cuda.random.set_rng_state_all(cuda)
 
 
-@contextlib.contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn an error of the system inside safetensors, such as a full disk, into an `OSError`."""
-    try:
-        yield
-    except SafetensorError as error:
-        found = re.search(r"Os \{ code: (\d+), .*message: \"([^\"]*)\"", str(error))
-        if found is None:
-            raise
-        raise OSError(int(found[1]), found[2]) from error
-
-
 class CheckpointTrainer(Trainer):
     """A Trainer with checkpoints as described above."""
 
@@ -132,12 +116,11 @@ class CheckpointTrainer(Trainer):
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(parents=True)
         self.accelerator.wait_for_everyone()
-        with plain_errors():
-            self.save_model(str(staging), _internal_call=True)
-            if not self.args.save_only_model:
-                self._save_optimizer_and_scheduler(str(staging))
-                self._save_scaler(str(staging))
-                self._save_rng_state(str(staging))
+        self.save_model(str(staging), _internal_call=True)
+        if not self.args.save_only_model:
+            self._save_optimizer_and_scheduler(str(staging))
+            self._save_scaler(str(staging))
+            self._save_rng_state(str(staging))
         self.accelerator.wait_for_everyone()
         if self.state.best_global_step:
             best = folder / f"checkpoint-{self.state.best_global_step}"
@@ -248,3 +231,12 @@ class CheckpointTrainer(Trainer):
             if best.is_dir():
                 self.state.best_model_checkpoint = str(best)
         return counted
+
+    def _finalize_training(self, *arguments: Any) -> Any:
+        # With a limit of 1 the Trainer removes the newest checkpoint unless it is the best, and
+        # without it nobody could tell that the run has reached its end.
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
+        try:
+            return super()._finalize_training(*arguments)  # type: ignore[no-untyped-call]
+        finally:
+            self.args.save_total_limit = limit

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
 
 from iada.config.base import to_mapping, write_yaml
@@ -22,6 +23,7 @@ from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
+from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import (
     environment,
@@ -34,7 +36,6 @@ from iada.runs.environment import (
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import sha256, staged_folder
 from iada.training.callbacks import MetricsFile, Progress, early_stopping
-from iada.training.checkpoints import plain_errors
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
         folder.check_resumable(config)
     # The main process writes, so it alone holds the folder.
     with folder.lock("training in") if state.is_main_process else nullcontext():
+        if resume and state.is_main_process:
+            folder.remove_leftovers()
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
             if state.is_main_process:
@@ -116,6 +119,7 @@ def _train(
     if state.is_main_process and not resume:
         # Said before the corpus is read.
         folder.check_unused()
+        _check_start(config)
     with state.main_process_first():
         corpus = _open_corpus(folder, config, shared=resume or not state.is_main_process)
         record = environment() | {
@@ -139,11 +143,40 @@ def _train(
         special=special,
         context=config.windows.context,
     )
+    loaded = _load_start(config, model)
     trainer = make_trainer(config, corpus, model, folder)
+    if loaded is not None:
+        trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
     if state.is_main_process:
         _save_model(folder, model, corpus.subwords)
+
+
+def _check_start(config: RunConfig) -> None:
+    """Refuse to start from a run whose weights cannot fit, before anything is written."""
+    if config.train.start is None:
+        return
+    folder = RunFolder(config.train.start)
+    folder.trained_model()
+    found = folder.config().model
+    for name in ("dim", "feed_forward", "heads"):
+        theirs, own = getattr(found, name), getattr(config.model, name)
+        if theirs != own:
+            raise RunError(
+                f"{folder.path} has `model.{name}: {theirs}`, this run {own}, so its weights do "
+                "not fit. Start from a run with the same sizes."
+            )
+
+
+def _load_start(config: RunConfig, model: nn.Module) -> StartReport | None:
+    """Load the weights that a run starts from; a resumed run needs to know which they were."""
+    if config.train.start is None:
+        return None
+    report = load_weights(model, RunFolder(config.train.start).trained_model())
+    if process_state().is_main_process:
+        logger.info("%s", report.describe(config.train.start))
+    return report
 
 
 def _configure_torch(config: TrainConfig) -> None:
@@ -161,7 +194,11 @@ def _configure_torch(config: TrainConfig) -> None:
 def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
     """Load the corpus, with the encoding of the run folder if it is `shared` there."""
     known = shared and (folder.tokenizer / "tokenizer.json").is_file()
-    return load_corpus(config, Subwords.load(folder.tokenizer) if known else None)
+    tokenizer = folder.tokenizer if known else None
+    if not known and config.train.start is not None:
+        # The pieces must be those of the weights.
+        tokenizer = RunFolder(config.train.start).trained_model()
+    return load_corpus(config, None if tokenizer is None else Subwords.load(tokenizer))
 
 
 def _begin_run(
@@ -182,8 +219,6 @@ def _continue_run(
         folder.record_changes(changes, update=update)
     if checkpoint is not None:
         logger.info("Resuming %s from %s.", folder.path, checkpoint.path.name)
-    for leftover in folder.checkpoints.glob(".checkpoint-*"):
-        shutil.rmtree(leftover)
     write_yaml(folder.config_file, to_mapping(config))
 
 
@@ -325,7 +360,7 @@ def _report_held(windows: Windows) -> None:
 
 
 def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
-    with staged_folder(folder.model) as staging, warnings.catch_warnings(), plain_errors():
+    with staged_folder(folder.model) as staging, warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
         model.save_pretrained(staging)

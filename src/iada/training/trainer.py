@@ -22,6 +22,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
+from iada.models.start import slow_down
 from iada.runs.environment import refuse_sharding
 from iada.training.checkpoints import CheckpointTrainer
 
@@ -54,9 +55,9 @@ class _FiniteCheck:
         """Read the verdict on the update before, and send the one on this update on its way."""
         self.read()
         verdict = torch.stack([value.isfinite().all() for value in values]).all()
-        self._update, self._verdict = update, verdict.to("cpu", non_blocking=True)
-        if verdict.device.type == "cuda":
-            # Recorded behind the copy: reading the host's memory earlier would read garbage.
+        self._update, self._verdict = update, verdict.to("cpu", non_blocking=verdict.is_cuda)
+        if verdict.is_cuda:
+            # Recorded after the copy: reading the host's memory earlier would read garbage.
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._copied.record()
 
@@ -160,8 +161,18 @@ class IadaTrainer(CheckpointTrainer):
             seed=args.seed,
             computation=computation,
         )
+        self.slow_parameters: tuple[tuple[str, ...], float] = ((), 1.0)
+        """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """Make the optimizer; weights that come from another run get a smaller rate."""
+        optimizer: torch.optim.Optimizer = super().create_optimizer(model)
+        names, rate = self.slow_parameters
+        if names and rate != 1:
+            slow_down(optimizer, self.augmented_objective.model, names, rate)
+        return optimizer
 
     def create_scheduler(
         self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None

@@ -45,7 +45,7 @@ def test_a_dry_run_lists_runs_and_writes_nothing(
     assert main(["experiment", "bt_ft", "pos", f"--output={output}", "--dry_run"]) == 0
     shown = capsys.readouterr().out
     # Nine rows, the reverse run, two corpora, and WordRepl of `pos`.
-    assert f"13 tasks in {output / 'mini'}, of which 0 are done; 1000 updates each:" in shown
+    assert f"13 tasks in {output / 'mini'}, of which 0 are done; 1500 updates each:" in shown
     assert "back_translate/seed-1: open, after runs/doc2doc-reverse-" in shown
     assert "bt_ft: 9 rows, 9 runs" in shown
     assert "pos: 3 rows, 3 runs" in shown

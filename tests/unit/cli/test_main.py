@@ -133,6 +133,35 @@ def test_a_file_error_without_a_file_is_a_defect(command: types.ModuleType) -> N
         main(["train"])
 
 
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device. Free some space, then"),
+        (OSError(27, "File too large", "a/b"), "a/b: File too large. Raise the limit on the size"),
+        (OSError(24, "Too many open files", "a"), "a: Too many open files. Raise the limit on op"),
+        (OSError(30, "Read-only file system", "a"), "a: Read-only file system. Choose a folder"),
+        (PermissionError(13, "Permission denied", "a"), "a: Permission denied. Choose a folder"),
+        (OSError(36, "File name too long", "a"), "a: File name too long. Choose a shorter name"),
+        (Exception("Error: File too large (os error 27)"), "File too large. Raise the limit on"),
+        (MemoryError(), "Out of memory. Lower `train.max_tokens`"),
+        (RuntimeError("[enforce fail] can't allocate memory: you tried"), "Out of memory ([enf"),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "Out of memory (CUDA out of me"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line_and_exit_code_2(
+    command: types.ModuleType,
+    error: Exception,
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raising(command, error)
+    assert main(["train"]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {expected}")
+    assert shown.endswith("then give the same command again.\n")
+    assert shown.count("\n") == 1
+
+
 def test_a_defect_keeps_its_traceback(command: types.ModuleType) -> None:
     raising(command, ZeroDivisionError("defect"))
     with pytest.raises(ZeroDivisionError, match="defect"):

@@ -1,5 +1,6 @@
 """`iada translate`: flags become settings, and the input's form that of the output."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from iada.cli.translate import TranslateCommand, parse, run
 from iada.config.decode import DecodeConfig
-from iada.errors import ConfigError, DataError
+from iada.errors import ConfigError, DataError, RunError
 
 
 @pytest.fixture
@@ -112,6 +113,46 @@ def test_a_dry_run_counts_any_form(
     run(parse([str(folder), "--input", str(source), "--dry_run"]))
     assert "in.jsonl: 2 lines, 2 documents" in capsys.readouterr().out
     assert not (folder / "translations").exists()
+
+
+def test_a_finished_translation_is_kept_unless_told_otherwise(folder: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("Good morning .\n", encoding="utf-8")
+    arguments = [str(folder), "--input", str(source), "--output", str(output)]
+    output.write_text("precious\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"out\.txt already exists\. Give `--overwrite`"):
+        run(parse(arguments))
+    assert output.read_text(encoding="utf-8") == "precious\n"
+    # An interrupted translation has a journal.
+    journal = tmp_path / "out.txt.journal"
+    journal.touch()
+    run(parse(arguments))
+    translated = output.read_text(encoding="utf-8")
+    assert translated != "precious\n"
+    assert not journal.exists()
+    output.write_text("old\n", encoding="utf-8")
+    run(parse([*arguments, "--overwrite"]))
+    assert output.read_text(encoding="utf-8") == translated
+
+
+def test_a_minus_is_standard_input_and_output(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = "Good morning .\n\nYes .\n"
+    (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+    output = run(parse([str(folder), "--input", str(tmp_path / "in.txt")]))
+    expected = output.read_text(encoding="utf-8")
+    capsys.readouterr()
+    for flags in (["--input", "-", "--output", "-"], ["--input", "-"]):
+        stdin = io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8")
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert run(parse([str(folder), *flags])) == Path("-")
+        assert capsys.readouterr().out == expected
+    with pytest.raises(ConfigError, match="`--n_best` writes a second file"):
+        run(parse([str(folder), "--output", "-", "--n_best", "2"]))
 
 
 def test_references_without_an_input_are_refused(folder: Path) -> None:

@@ -56,6 +56,16 @@ def test_coword_drop_touches_the_current_source_sentence_alone() -> None:
     assert (config.p_context, config.p_current) == (0.0, 0.1)
 
 
+def test_simcut_is_the_kl_divergence_of_a_uniformly_cut_view() -> None:
+    config = augmentation("simcut")
+    assert (config.measure, config.replacement, config.drop) == ("uniform", "drop", "zero")
+    assert (config.p_context, config.p_current) == (0.05, 0.05)
+    weights = (config.weight_original, config.weight_perturbed, config.weight_agreement)
+    assert weights == (1.0, 0.0, 3.0)
+    # Gradients flow into both views.
+    assert (config.agreement, config.agreement_stop) == ("kl", "none")
+
+
 @pytest.mark.parametrize("replacement", ["drop", "replace"])
 def test_the_uniform_control_differs_from_iada_in_the_measure_alone(
     replacement: Literal["drop", "replace"],
@@ -98,6 +108,7 @@ def test_cipher_is_cipherdaug() -> None:
         ("bpe_dropout", {"joint_update": 3}, r"`augment\.weight_perturbed` must be above 0 with"),
         ("word_drop", {"ramp": 0.0}, r"`augment\.ramp` must be empty, or above 0, but is 0.0"),
         ("word_drop", {"joint_update": -1}, r"`augment\.joint_update` must be 0 or more"),
+        ("word_drop", {"alpha_updates": -1}, r"`augment\.alpha_updates` must be 0 or more"),
     ],
 )
 def test_what_cannot_go_together_is_refused(

@@ -24,6 +24,7 @@ from iada.decoding.files import (
     translate_file,
     translate_split,
 )
+from iada.decoding.shards import SINGLE
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import Alternative, DocumentTranslation, TranslationInput
 from iada.errors import DataError
@@ -35,6 +36,7 @@ class Shouting:
     engine = SimpleNamespace(name="shouting")
     model = nn.Linear(1, 1)
     windows = WindowConfig()
+    processes = SINGLE
 
     def __init__(self, decode: DecodeConfig | None = None) -> None:
         self.decode = decode or DecodeConfig(beam=2)

@@ -1,12 +1,14 @@
 """A journal answers what was answered before, and nothing else."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iada.decoding.engines.interface import Hypothesis, Request
-from iada.decoding.files import JournaledEngine
+from iada.decoding.journal import create_file, open_journal
 from iada.errors import RunError
 
 
@@ -30,11 +32,10 @@ SETTINGS = {"beam": 5, "inputs": ["x"]}
 def ask(path: Path, times: int, settings: dict[str, object] | None = None) -> tuple[int, list[int]]:
     """Ask so many times; return the calls of the engine and the answers."""
     engine = Counting()
-    journal = JournaledEngine(engine, path, settings or SETTINGS)
-    said = [journal.search(REQUESTS)[0][0].tokens[1] for _ in range(times)]
-    assert journal.name == "counting"
-    journal.close()
-    return engine.calls, said
+    with open_journal(engine, path, settings or SETTINGS) as journal:
+        found = [journal.search(REQUESTS)[0][0].tokens[1] for _ in range(times)]
+        assert journal.name == "counting"
+    return engine.calls, found
 
 
 def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
@@ -47,13 +48,11 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
 
 
 def test_answers_come_back_as_they_were(tmp_path: Path) -> None:
-    first = JournaledEngine(Counting(), tmp_path / "j", SETTINGS)
-    answer = first.search(REQUESTS)
-    first.close()
-    second = JournaledEngine(Counting(), tmp_path / "j", SETTINGS)
-    assert second.search(REQUESTS) == answer
-    assert second.replayed == 1
-    second.close()
+    with open_journal(Counting(), tmp_path / "j", SETTINGS) as first:
+        answer = first.search(REQUESTS)
+    with open_journal(Counting(), tmp_path / "j", SETTINGS) as second:
+        assert second.search(REQUESTS) == answer
+        assert second.replayed == 1
 
 
 def test_a_journal_cut_at_any_byte_is_continued(tmp_path: Path) -> None:
@@ -80,10 +79,84 @@ def test_other_settings_begin_anew(tmp_path: Path) -> None:
     assert ask(path, 2) == (2, [1, 2])
 
 
-def test_another_number_of_requests_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "{}",
+        "[]",
+        "null",
+        "7",
+        '{"results": {}}',
+        '{"digest": "x", "results": [[[[7, 9], -0.5]], [[[7, 9], -0.5]]]}',
+        "[" * 100_000,
+        '{"results": [[[[NaN]]]]}',
+    ],
+    ids=lambda entry: entry[:20],
+)
+def test_an_entry_that_is_not_ours_is_searched_for_again(
+    tmp_path: Path, entry: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "j"
+    ask(path, 3)
+    header, first, _, third = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + first + entry.encode() + b"\n" + third)
+    with caplog.at_level(logging.WARNING):
+        assert ask(path, 3) == (2, [1, 1, 2])
+    assert "j: entry 2 is damaged or belongs to another input; searching again" in caplog.text
+    # The journal is whole again.
+    assert ask(path, 3) == (0, [1, 1, 2])
+
+
+def test_changed_results_and_other_requests_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "j"
     ask(path, 1)
-    journal = JournaledEngine(Counting(), path, SETTINGS)
-    with pytest.raises(RunError, match=r"batch 1 has 2 results for 1 requests\. Remove it"):
-        journal.search(REQUESTS[:1])
-    journal.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"[7,1]", b"[7,8]"))
+    assert ask(path, 1) == (1, [1])
+    for requests in (REQUESTS[:1], [replace(REQUESTS[0], end=4)] * 2):
+        path.write_bytes(whole)
+        engine = Counting()
+        with open_journal(engine, path, SETTINGS) as journal:
+            assert len(journal.search(requests)) == len(requests)
+        assert engine.calls == 1
+
+
+def test_a_link_in_place_of_the_journal_is_refused(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    (tmp_path / "soft").symlink_to(victim)
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    (tmp_path / "hard").hardlink_to(victim)
+    (tmp_path / "folder").mkdir()
+    for name in ("soft", "dangling", "hard", "folder"):
+        with (
+            pytest.raises(RunError, match=rf"{name} is a link or not a regular file\. Remove it"),
+            open_journal(Counting(), tmp_path / name, SETTINGS),
+        ):
+            pass
+    assert victim.read_text(encoding="utf-8") == "precious"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_takes_the_place_of_a_link_and_its_target_stays(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    for name, make in (("soft", Path.symlink_to), ("hard", Path.hardlink_to)):
+        path = tmp_path / name
+        make(path, victim)
+        with create_file(path) as file:
+            file.write("new")
+        assert path.read_text(encoding="utf-8") == "new"
+        assert not path.is_symlink()
+    assert victim.read_text(encoding="utf-8") == "precious"
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.de.journal"
+    with (
+        open_journal(Counting(), path, SETTINGS),
+        pytest.raises(RunError, match=r"is writing .*out\.de\.journal\. Wait until it is done"),
+        open_journal(Counting(), path, SETTINGS),
+    ):
+        pass
+    assert ask(path, 1) == (1, [1])

@@ -170,3 +170,18 @@ def test_an_unfinished_run_is_refused(trained_run: Path, tmp_path: Path) -> None
     shutil.copy(trained_run / "config.yaml", tmp_path)
     with pytest.raises(RunError, match=r"holds no finished model.*--resume"):
         DocumentTranslator.load(tmp_path)
+
+
+def test_a_text_or_a_list_of_sentences_is_a_document_too(translator: DocumentTranslator) -> None:
+    texts = ("Good morning .", "Where is the book ?", "It is here .")
+    first, second = Document("a", texts[:2]), Document("b", texts[2:])
+    expected = [list(d.sentences) for d in translator.translate([first, second])]
+    assert translator.translate(list(texts[:2])) == expected[0]
+    assert translator.translate(texts[2:]) == expected[1]
+    text = f"\n{texts[0]}\n{texts[1]}\n \n\n{texts[2]}\n"
+    found = translator.translate(text)
+    assert found == "\n".join(["", *expected[0], " ", "", *expected[1], ""])
+    assert translator.translate("") == ""
+    assert translator.translate([]) == []
+    # The second sentence has the first one as its context.
+    assert len(expected[0]) == 2

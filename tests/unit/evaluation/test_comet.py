@@ -10,7 +10,7 @@ import pytest
 from iada.config.evaluate import EvaluateConfig
 from iada.errors import ConfigError, ModelError
 from iada.evaluation import comet
-from iada.evaluation.comet import CometProcess, find_checkpoint
+from iada.evaluation.comet import CometProcess, find_checkpoint, with_own_comet
 from iada.evaluation.metrics import Segment
 
 SEGMENTS = [Segment("Hund", "dog", "the dog"), Segment("Katze", "", "cat"), Segment("a", "b", "\n")]
@@ -121,7 +121,7 @@ for request in requests():
         ),
         (
             "say(kind='error', reason='no_model', message='bad file')",
-            r"cannot load `evaluate\.comet_model` \(bad file\)",
+            r"cannot load its model \(bad file\)",
         ),
     ],
 )
@@ -144,6 +144,15 @@ def test_a_process_that_does_not_get_ready_is_explained(
         ("say(kind='scores', id=7, scores=[1, 2, 3])", r"answered request 7, not 1"),
         ("say(kind='error', id=1, reason='failed', message='CUDA')", r"failed: CUDA"),
         ("print('Traceback (most recent call last)')", r"said 'Traceback .* where `scores`"),
+        ("print('[' * 100_000)", r"said '\[\[.* where `scores`"),
+        ("print('{\"kind\": ' * 100_000)", r"where `scores` was expected"),
+        ("say(kind='scores', id=1, scores=[1, 2, 3], cut=7)", r"malformed list of segments"),
+        ("say(kind='scores', id=1, scores=[1, 2, 3], cut=[{}])", r"malformed list of segments"),
+        (
+            "say(kind='scores', id=1, scores=[1, 2, 3], cut=[dict(segment='0', field='mt', "
+            "tokens=1, limit=1)])",
+            r"malformed list of segments",
+        ),
         # Half an answer, and then the end.
         ('sys.stdout.write(\'{"kind": "scores", "id": 1, "sco\')', r"where `scores`"),
     ],
@@ -181,6 +190,62 @@ def test_what_the_interpreter_started_ends_with_it(start: Start, tmp_path: Path)
     with start(body) as process:
         pass
     assert process._process.returncode is not None
+
+
+def test_only_the_end_of_its_messages_is_kept_and_shown(start: Start) -> None:
+    body = """
+for _ in range(2_000): sys.stderr.write("x" * 1_000 + "\\n")
+sys.stderr.write("the last words")
+sys.stderr.flush()
+os._exit(3)
+"""
+    with start(GREET + body) as process:
+        with pytest.raises(ModelError, match=r"the last words$") as error:
+            process.score(SEGMENTS)
+        assert len(process._messages) <= 65_536
+    assert len(str(error.value)) < 3_000
+
+
+def test_a_child_cannot_steer_the_terminal(start: Start) -> None:
+    body = "sys.stderr.write('\\x1b[2Jgone\\x07\\n')\nos._exit(3)"
+    with pytest.raises(ModelError) as error:
+        start(body)
+    assert str(error.value).isprintable()
+    assert r"\x1b[2Jgone\x07" in str(error.value)
+    message = "say(kind='error', reason='no_model', message='\\x1b]0;title\\x07')"
+    with pytest.raises(ModelError) as error:
+        start(message)
+    assert str(error.value).isprintable()
+
+
+def test_an_endless_answer_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comet, "_LONGEST_ANSWER", 1_000)
+    body = "while True: sys.stdout.write('[' * 1_000)"
+    with (
+        start(GREET + body) as process,
+        pytest.raises(ModelError, match=r"an answer of more than 1,000 bytes"),
+    ):
+        process.score(SEGMENTS)
+
+
+OWN = {"IADA_COMET_PYTHON": "python", "IADA_COMET_MODEL": "model"}
+
+
+def test_interpreter_and_model_come_from_the_environment_and_never_from_a_file(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    strange = EvaluateConfig(
+        comet_python=Path("strange"), comet_model=Path("bad"), slide_window=3, lowercase=True
+    )
+    own = with_own_comet(strange, OWN)
+    assert own == EvaluateConfig(
+        comet_python=Path("python"), comet_model=Path("model"), slide_window=3, lowercase=True
+    )
+    assert not caplog.records
+    assert with_own_comet(strange, {}) == EvaluateConfig(lowercase=True)
+    assert "`evaluate.comet_python` of a file is never executed" in caplog.text
+    with pytest.raises(ConfigError, match="must be set together"):
+        with_own_comet(EvaluateConfig(), {"IADA_COMET_PYTHON": "python"})
 
 
 def test_a_missing_interpreter_is_explained(model: Path, tmp_path: Path) -> None:

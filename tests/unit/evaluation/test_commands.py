@@ -68,21 +68,22 @@ def test_several_files_are_compared_with_the_baseline(
     assert list(scores["systems"]) == ["worse.de", "copy.de", "test.de"]
     found = scores["significance"]["s_bleu"]
     assert "case:lc" in found["signature"]
-    assert found["signature"].endswith("|bs:30|seed:5|unit:sentence")
+    assert found["signature"].endswith("|ar:30|seed:5|unit:sentence")
     assert found["systems"]["copy.de"]["p_value"] == 1.0
     assert found["systems"]["test.de"]["difference"] > 0
     assert "95% interval" in shown.err
-    assert "bs:30|seed:5|unit:document" in shown.err
+    assert "p (Holm)" in shown.err
+    assert "ar:30|seed:5|unit:document" in shown.err
 
 
-def test_one_file_can_have_a_baseline_by_randomization(
+def test_one_file_can_have_a_baseline_by_bootstrap(
     mini_corpus: Path, worse: Path, capsys: Capture
 ) -> None:
     reference = str(mini_corpus / "test.de")
     files = ["--hypothesis", reference, "--reference", reference, "--baseline", str(worse)]
-    assert main(["evaluate", *files, "--test", "randomization", "--resamples", "20"]) == 0
+    assert main(["evaluate", *files, "--test", "bootstrap", "--resamples", "20"]) == 0
     shown = capsys.readouterr()
-    assert "ar:20|seed:12345" in json.loads(shown.out)["significance"]["chrf"]["signature"]
+    assert "bs:20|seed:12345" in json.loads(shown.out)["significance"]["chrf"]["signature"]
     assert "baseline" in shown.err
 
 
@@ -107,6 +108,41 @@ def test_comet_is_asked_through_its_own_interpreter(
     assert scores["slide_comet"]["score"] > 2 * mean
     assert scores["slide_comet"]["signature"].endswith("|window:3|stride:1")
     assert "COMET" in shown.err
+
+
+def test_nothing_that_a_run_folder_names_is_executed(
+    trained_run: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("IADA_COMET_PYTHON", "IADA_COMET_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    folder = shutil.copytree(trained_run, tmp_path / "run")
+    trap, model, sprung = folder / "python", folder / "toy.ckpt", tmp_path / "sprung"
+    trap.write_text(f"#!/bin/sh\ntouch {sprung}\n", encoding="utf-8")
+    trap.chmod(0o755)
+    model.touch()
+    config = load_run_config(folder / "config.yaml")
+    strange = EvaluateConfig(comet_python=trap, comet_model=model, slide_window=2, resamples=20)
+    write_yaml(folder / "config.yaml", to_mapping(replace(config, evaluate=strange)))
+    assert main(["evaluate", str(folder)]) == 0
+    shown = capsys.readouterr()
+    assert not sprung.exists()
+    assert "`evaluate.comet_python` of a file is never executed" in shown.err
+    assert "comet" not in json.loads(shown.out)
+
+    own = tmp_path / "own"
+    own.write_text(COMET.format(python=sys.executable), encoding="utf-8")
+    own.chmod(0o755)
+    monkeypatch.setenv("IADA_COMET_PYTHON", str(own))
+    monkeypatch.setenv("IADA_COMET_MODEL", str(model))
+    assert main(["evaluate", str(folder)]) == 0
+    assert {"comet", "slide_comet"} <= set(json.loads(capsys.readouterr().out))
+    # A flag wins over the environment.
+    command = parse([str(folder), "--comet_python", "given", "--comet_model", "other"])
+    assert (command.metrics.comet_python, command.metrics.comet_model) == (
+        Path("given"),
+        Path("other"),
+    )
+    assert not sprung.exists()
 
 
 @pytest.mark.parametrize(

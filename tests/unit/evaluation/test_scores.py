@@ -10,6 +10,7 @@ from iada.data.documents import Document
 from iada.errors import DataError
 from iada.evaluation.metrics import Segment, document_bleu, sentence_bleu
 from iada.evaluation.scores import empty_statistics, evaluate, evaluate_systems, scores_by_position
+from iada.evaluation.significance import holm
 from iada.evaluation.sufficient_statistics import measure_mean
 
 Documents = Callable[..., list[Document]]
@@ -102,7 +103,7 @@ def test_a_baseline_is_compared_in_every_metric(
     found = scores["significance"]["d_bleu"]
     assert found["units"] == 2
     assert scores["significance"]["s_bleu"]["units"] == 5
-    assert found["signature"].endswith("|bs:50|seed:12345|unit:document")
+    assert found["signature"].endswith("|ar:50|seed:12345|unit:document")
     comparison = found["systems"]["hypothesis"]
     assert comparison["difference"] == pytest.approx(
         scores["d_bleu"]["score"] - scores["baseline"]["d_bleu"]["score"]
@@ -111,15 +112,36 @@ def test_a_baseline_is_compared_in_every_metric(
     assert found["intervals"]["baseline"]["low"] == pytest.approx(100)
 
 
-def test_randomization_says_so_and_gives_no_interval(
+def test_the_test_decides_the_p_value_and_the_bootstrap_gives_the_interval(
     hypotheses: list[Document], references: list[Document]
 ) -> None:
-    config = EvaluateConfig(test="randomization", resamples=40, seed=7)
-    scores: dict[str, Any] = evaluate(hypotheses, references, baseline=references, config=config)
-    found = scores["significance"]["chrf"]
-    assert found["signature"].endswith("|ar:40|seed:7|unit:sentence")
-    assert set(found["systems"]["hypothesis"]) == {"difference", "p_value"}
-    assert "intervals" not in found
+    found = {}
+    for test, name in (("randomization", "ar"), ("bootstrap", "bs")):
+        config = EvaluateConfig(test=test, resamples=40, seed=7)  # type: ignore[arg-type]
+        scores: dict[str, Any] = evaluate(
+            hypotheses, references, baseline=references, config=config
+        )
+        found[test] = scores["significance"]["chrf"]
+        assert found[test]["signature"].endswith(f"|{name}:40|seed:7|unit:sentence")
+    one, other = (found[test]["systems"]["hypothesis"] for test in found)
+    assert set(one) == {"difference", "p_value", "p_holm", "interval", "wins"}
+    assert (one["interval"], one["wins"]) == (other["interval"], other["wins"])
+    assert one["p_value"] != other["p_value"]
+    assert found["randomization"]["intervals"] == found["bootstrap"]["intervals"]
+
+
+def test_p_values_are_corrected_over_all_systems_and_metrics(
+    hypotheses: list[Document], references: list[Document]
+) -> None:
+    systems = {"base": references, "one": hypotheses, "two": hypotheses}
+    found: dict[str, Any] = evaluate_systems(systems, references, baseline="base", config=FEW)
+    comparisons = [
+        one for metric in found["significance"].values() for one in metric["systems"].values()
+    ]
+    assert len(comparisons) == 4 * 2
+    assert [one["p_holm"] for one in comparisons] == list(
+        holm([one["p_value"] for one in comparisons])
+    )
 
 
 def test_systems_without_the_same_sentences_are_compared_by_documents(

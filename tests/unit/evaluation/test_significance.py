@@ -1,5 +1,7 @@
 """Paired tests: no difference is never significant, and draws are a function of the seed."""
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iada.config.evaluate import EvaluateConfig
 from iada.evaluation import significance
-from iada.evaluation.significance import paired_bootstrap, paired_randomization
-from iada.evaluation.sufficient_statistics import FloatArray, Measurement, mean_scores, measure_mean
+from iada.evaluation.significance import holm, paired_bootstrap, paired_randomization
+from iada.evaluation.sufficient_statistics import (
+    FloatArray,
+    Measurement,
+    bleu_scores,
+    mean_scores,
+    measure_mean,
+)
 
 
 def measured(*systems: list[float]) -> Measurement:
@@ -114,10 +123,97 @@ def test_a_clear_difference_is_significant_and_noise_is_not() -> None:
     assert bootstrap.comparisons[0].wins == 1.0
 
 
-def test_only_a_larger_difference_speaks_against_the_real_one() -> None:
-    # One unit: swapped or not, the difference is as large as the real one, never larger.
-    ((comparison,),) = paired_randomization([measured([0.0], [1.0])], trials=9, seed=1)
-    assert comparison.p_value == pytest.approx(1 / 10)
+def exact_p_value(first: list[float], second: list[float]) -> float:
+    """Enumerate every assignment of translations to systems; means, so by hand."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    observed = abs(sum(differences))
+    sums = [
+        abs(sum(sign * one for sign, one in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= observed - 1e-9 for one in sums) / len(sums)
+
+
+@pytest.mark.parametrize(("differing", "exact"), [(1, 1.0), (2, 0.5), (3, 0.25), (6, 1 / 32)])
+def test_few_differing_units_are_no_evidence(differing: int, exact: float) -> None:
+    first = [0.3] * 40
+    second = [0.4] * differing + [0.3] * (40 - differing)
+    assert exact_p_value(first[:differing], second[:differing]) == exact
+    ((found,),) = paired_randomization([measured(first, second)], trials=9_999, seed=1)
+    # Four standard errors of the Monte-Carlo estimate.
+    assert found.p_value == pytest.approx(exact, abs=4 * np.sqrt(0.25 / 9_999))
+    assert (found.p_value == 1.0) == (exact == 1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=9))
+def test_randomisation_approaches_the_exact_test(pairs: list[tuple[int, int]]) -> None:
+    first, second = ([pair[side] / 7 for pair in pairs] for side in (0, 1))
+    ((found,),) = paired_randomization([measured(first, second)], trials=2_000, seed=3)
+    assert found.p_value == pytest.approx(exact_p_value(first, second), abs=0.05)
+
+
+def null_pairs(units: int, *, bleu: bool) -> Iterator[Measurement]:
+    """2,000 pairs of systems that are equally good by construction."""
+    random = np.random.default_rng(7)
+    for _ in range(2_000):
+        if not bleu:
+            yield measured(*random.normal(0.0, 1.0, (2, units)).tolist())
+            continue
+        lengths = random.integers(8, 20, units)
+        orders = np.stack([lengths - n for n in range(4)], axis=1)
+        counts = tuple(
+            np.concatenate(
+                [
+                    lengths[:, None],
+                    lengths[:, None],
+                    random.binomial(orders, (0.6, 0.4, 0.25, 0.15)),
+                    orders,
+                ],
+                axis=1,
+            ).astype(np.float64)
+            for _ in range(2)
+        )
+        yield Measurement("bleu", bleu_scores, counts)
+
+
+@pytest.mark.parametrize("bleu", [False, True])
+def test_the_default_test_calls_five_percent_of_equal_systems_different(bleu: bool) -> None:
+    assert EvaluateConfig().test == "randomization"
+    p_values = [
+        paired_randomization([pair], trials=199, seed=number + 1)[0][0].p_value
+        for number, pair in enumerate(null_pairs(40, bleu=bleu))
+    ]
+    assert np.mean(np.array(p_values) <= 0.05) == pytest.approx(0.05, abs=0.01)
+    assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.04)
+
+
+def test_koehns_bootstrap_calls_more_of_them_different() -> None:
+    p_values = [
+        paired_bootstrap([pair], resamples=199, seed=number + 1)[0].comparisons[0].p_value
+        for number, pair in zip(range(1_000), null_pairs(40, bleu=False), strict=False)
+    ]
+    assert np.mean(np.array(p_values) <= 0.05) > 0.08
+
+
+def test_holms_correction_by_hand() -> None:
+    # 0.01 · 4, 0.02 · 3, 0.03 · 2 and 0.2 · 1; 0.06 is not below the 0.06 before it.
+    assert holm((0.2, 0.01, 0.03, 0.02)) == pytest.approx((0.2, 0.04, 0.06, 0.06))
+    # None is smaller than the one before it, and none is above 1.
+    assert holm((0.04, 0.03)) == pytest.approx((0.06, 0.06))
+    assert holm((0.9, 0.8)) == (1.0, 1.0)
+    assert holm((0.3,)) == (0.3,)
+    assert holm(()) == ()
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_keeps_the_order_and_lies_between_the_value_and_bonferroni(p: list[float]) -> None:
+    adjusted = holm(p)
+    for one, raw in zip(adjusted, p, strict=True):
+        assert raw <= one <= min(1.0, len(p) * raw) or one == raw
+    order = sorted(range(len(p)), key=p.__getitem__)
+    values = [adjusted[number] for number in order]
+    assert values == sorted(values)
 
 
 def test_an_interval_holds_95_of_100_resamples() -> None:

@@ -68,7 +68,8 @@ def test_main_has_the_rows_of_the_paper() -> None:
 
 def test_directions_are_all_pairs_of_signs_for_both_measures() -> None:
     rows = systems(build("directions"))
-    assert len(rows) == 2 + 8
+    assert list(rows)[:3] == ["word_replace", "doc2doc", "uniform_replace_all_losses"]
+    assert len(rows) == 3 + 8
     assert rows["tnorm_up_down"] == System(
         "iada_replace_tnorm",
         (("augment.context_direction", "up"), ("augment.current_direction", "down")),
@@ -119,18 +120,21 @@ def test_shares_are_compared_with_doc2doc_on_the_same_documents() -> None:
     experiment = build("low_resource")
     assert experiment.axis == "data.subset"
     assert experiment.baseline == "doc2doc_100"
-    assert [row.value for row in experiment.rows] == [0.2] * 4 + [0.5] * 4 + [1.0] * 4
+    assert [row.value for row in experiment.rows] == [0.2] * 5 + [0.5] * 5 + [1.0] * 5
     rows = {row.key: row for row in experiment.rows}
     assert rows["word_replace_20"].system == System("word_replace", (("data.subset", 0.2),))
     assert rows["word_replace_20"].against == "doc2doc_20"
     assert rows["word_replace_20"].series == "WordRepl"
     assert rows["iada_replace_gnorm_100"].against == "doc2doc_100"
     assert rows["doc2doc_50"].against is None
+    uniform = System("uniform_replace_all_losses", (("data.subset", 0.2),))
+    assert rows["uniform_replace_all_losses_20"].system == uniform
 
 
 def test_noise_is_compared_with_noise() -> None:
     rows = {row.key: row for row in build("noisy_context").rows}
-    assert len(rows) == 8
+    assert len(rows) == 10
+    assert "uniform_replace_all_losses_noisy" in rows
     assert rows["word_replace_noisy"].system.changes == (("windows.noisy_context", 2),)
     assert rows["word_replace_noisy"].against == "doc2doc_noisy"
     assert rows["word_replace"].against == "doc2doc"
@@ -151,7 +155,12 @@ def test_alphas_are_compared_with_no_tilt() -> None:
         ("alpha_0", 0.0),
         ("alpha_0.1", 0.1),
         ("alpha_3", 3.0),
+        ("alpha_0.1_matched", 0.1),
+        ("alpha_3_matched", 3.0),
     ]
+    matched = (("augment.alpha", 3.0), ("augment.budget", "matched"))
+    assert experiment.rows[-1].system == System("iada_replace_gnorm", matched)
+    assert len({row.series for row in experiment.rows}) == 2
     assert experiment.baseline == "alpha_0"
     assert experiment.rows[2].system == System("iada_replace_gnorm", (("augment.alpha", 3.0),))
 
@@ -165,10 +174,23 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "word_replace",
         "coword_drop",
         "r_drop",
+        "simcut",
         "uniform_replace_all_losses",
+        "uniform_replace_all_losses_0.05",
+        "uniform_replace_all_losses_0.2",
+        "uniform_replace_all_losses_0.3",
         "iada_replace_random",
+        "iada_replace_random_matched",
         "iada_replace_gnorm",
+        "iada_replace_gnorm_matched",
     ]
+
+
+def test_the_uniform_control_is_tried_with_more_and_less_noise() -> None:
+    rows = systems(build("controls"))
+    rates = (("augment.p_context", 0.2), ("augment.p_current", 0.2))
+    expected = System("uniform_replace_all_losses", rates)
+    assert rows["uniform_replace_all_losses_0.2"] == expected
 
 
 def test_chosen_rows_stay_with_what_they_are_compared_with() -> None:

@@ -36,8 +36,11 @@ def test_a_job_is_finished_when_it_has_what_it_asks_for(job: Job) -> None:
     write_scores(job, {"s_bleu": {}, "contrastive": {"set": "contrastive.json"}})
     assert job.is_finished()
     evaluate = EvaluateConfig(comet_python=Path("python"), comet_model=Path("model"))
-    with_comet = replace(plain, config=replace(plain.config, evaluate=evaluate))
+    with_comet = replace(plain, comet=evaluate)
     assert not with_comet.is_finished()
+    # The key of a recipe or run folder starts nothing.
+    named = replace(plain, config=replace(plain.config, evaluate=evaluate))
+    assert named.is_finished()
     write_scores(job, {"s_bleu": {}, "comet": {}})
     assert with_comet.is_finished()
 

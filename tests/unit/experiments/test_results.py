@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from iada.experiments.results import (
     Results,
     Row,
     Significance,
+    holm_adjusted,
     read_results,
     write_results,
 )
@@ -65,6 +67,35 @@ def test_what_does_not_apply_is_absent(tmp_path: Path) -> None:
     assert "missing" not in content
     assert not {"breakdown", "pos", "significance"} & content["rows"][0].keys()
     assert {"breakdown", "pos", "significance"} <= content["rows"][1].keys()
+
+
+def test_corrected_p_values_are_recorded_and_files_without_them_load(tmp_path: Path) -> None:
+    whole = results()
+    path = write_results(tmp_path / "results.json", whole)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    found = content["rows"][1]["significance"]["s_bleu"]
+    # One comparison needs no correction.
+    assert found["p_holm"] == found["p"] == [0.01, 0.5]
+    del found["p_holm"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert read_results(path) == whole
+
+
+def test_p_values_are_corrected_within_their_seed() -> None:
+    plain, tilted = results().rows
+    tests = {
+        "s_bleu": Significance((0.01, 0.5), "ar:9", "plain"),
+        "d_bleu": Significance((0.03, 0.02), "ar:9", "plain"),
+    }
+    other = replace(tilted, key="other", significance={"s_bleu": tests["d_bleu"]})
+    three = results(rows=(plain, replace(tilted, significance=tests), other))
+    # Seed 1: 0.01 · 3, 0.03 · 2 and 0.03 · 1, not below the one before; seed 2 likewise.
+    assert holm_adjusted(three) == {
+        ("tilted", "s_bleu"): pytest.approx((0.03, 0.5)),
+        ("tilted", "d_bleu"): pytest.approx((0.06, 0.06)),
+        ("other", "s_bleu"): pytest.approx((0.06, 0.06)),
+    }
+    assert holm_adjusted(results(rows=(plain,))) == {}
 
 
 Change = Callable[[dict[str, Any]], object]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from iada.method.losses import jensen_shannon, symmetric_kl
+from iada.method.losses import jensen_shannon, kl_divergence, symmetric_kl
 
 BOTH = [symmetric_kl, jensen_shannon]
 
@@ -64,6 +64,15 @@ def test_gradients_flow_into_both_views(divergence: Callable[..., Tensor]) -> No
     assert b.grad is not None
     assert a.grad.abs().sum() > 0
     assert b.grad.abs().sum() > 0
+
+
+def test_the_one_sided_divergences_sum_to_the_symmetric_one() -> None:
+    p, q = _softmax(_logits(0)), _softmax(_logits(1))
+    forth, back = kl_divergence(_logits(0), _logits(1)), kl_divergence(_logits(1), _logits(0))
+    assert forth.item() == pytest.approx((p * np.log(p / q)).sum(), rel=1e-12)
+    assert forth.item() != pytest.approx(back.item(), rel=1e-3)
+    both = symmetric_kl(_logits(0), _logits(1))
+    assert (0.5 * (forth + back)).item() == pytest.approx(both.item(), rel=1e-12)
 
 
 def test_jensen_shannon_is_bounded_where_symmetric_kl_is_not() -> None:

@@ -12,18 +12,20 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from iada.method import chunks
-from iada.method.fused import fused_losses, nll_gradient
-from iada.method.losses import Agreement, Sums, Terms, plain_losses
+from iada.method.fused import fused_losses, nll_gradient, token_nll
+from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
 from iada.models.projection import LinearProjection
 
 DIM, VOCABULARY = 6, 20
-BOTH = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=Agreement(3.0))
+BOTH = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=AgreementTerm(3.0))
 AGREEMENTS = [
     None,
-    Agreement(0.7),
-    Agreement(0.7, stop_first=True),
-    Agreement(0.7, "js"),
-    Agreement(0.7, "js", stop_first=True),
+    AgreementTerm(0.7),
+    AgreementTerm(0.7, stop_first=True),
+    AgreementTerm(0.7, "js"),
+    AgreementTerm(0.7, "js", stop_first=True),
+    AgreementTerm(0.7, "kl"),
+    AgreementTerm(0.7, "kl", stop_first=True),
 ]
 
 
@@ -85,7 +87,7 @@ def _assert_equal(
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("bias", [False, True])
 def test_values_and_gradients_are_the_plain_ones(
-    agreement: Agreement | None, weights: tuple[float, float], smoothing: float, bias: bool
+    agreement: AgreementTerm | None, weights: tuple[float, float], smoothing: float, bias: bool
 ) -> None:
     terms = Terms(nll_weights=weights, smoothing=smoothing, agreement=agreement)
     for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
@@ -117,7 +119,7 @@ def test_the_default_chunk_depends_on_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("agreement", AGREEMENTS[1:])
-def test_gradients_agree_with_finite_differences(agreement: Agreement) -> None:
+def test_gradients_agree_with_finite_differences(agreement: AgreementTerm) -> None:
     projection, states, labels = _setting(4)
     # A stopped gradient is not the derivative of the value, so only the others can be checked.
     terms = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=agreement)
@@ -160,7 +162,7 @@ def test_views_that_hardly_differ_have_an_accurate_agreement() -> None:
     other = LinearProjection(nn.Linear(DIM, VOCABULARY, dtype=torch.float64), nn.Module())
     other.linear.load_state_dict(projection.linear.state_dict())
     other.model.register_buffer("final_logits_bias", projection.model.final_logits_bias.double())
-    terms = Terms(nll_weights=(0.0, 0.0), agreement=Agreement(1.0))
+    terms = Terms(nll_weights=(0.0, 0.0), agreement=AgreementTerm(1.0))
     ours = fused_losses(projection, near, labels, terms).agreement
     theirs = _plain(other, exact, labels, terms).agreement
     assert ours is not None
@@ -212,11 +214,11 @@ def _products(compute: Callable[[], Any], tokens: int) -> float:
         # Logits, gradient at the states, gradient at the weight.
         (Terms(nll_weights=(1.0,)), 3),
         (Terms(nll_weights=(1.0, 1.0)), 6),
-        (Terms(nll_weights=(1.0, 1.0), agreement=Agreement(1.0)), 6),
-        (Terms(nll_weights=(0.0, 1.0), agreement=Agreement(1.0)), 6),
+        (Terms(nll_weights=(1.0, 1.0), agreement=AgreementTerm(1.0)), 6),
+        (Terms(nll_weights=(0.0, 1.0), agreement=AgreementTerm(1.0)), 6),
         # Of a stopped view only the logits are needed.
-        (Terms(nll_weights=(0.0, 1.0), agreement=Agreement(1.0, stop_first=True)), 4),
-        (Terms(nll_weights=(1.0, 1.0), agreement=Agreement(1.0, stop_first=True)), 6),
+        (Terms(nll_weights=(0.0, 1.0), agreement=AgreementTerm(1.0, stop_first=True)), 4),
+        (Terms(nll_weights=(1.0, 1.0), agreement=AgreementTerm(1.0, stop_first=True)), 6),
     ],
 )
 def test_no_product_is_computed_that_nothing_needs(terms: Terms, products: int) -> None:
@@ -277,7 +279,7 @@ def test_an_agreement_of_weight_zero_is_not_computed(monkeypatch: pytest.MonkeyP
 def test_an_nll_of_weight_zero_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "subtract_labels", None)
     projection, states, labels = _setting()
-    terms = Terms(nll_weights=(0.0, 0.0), agreement=Agreement(1.0))
+    terms = Terms(nll_weights=(0.0, 0.0), agreement=AgreementTerm(1.0))
     assert fused_losses(projection, states, labels, terms).nlls == (None, None)
     with pytest.raises(TypeError, match="not callable"):
         fused_losses(projection, states, labels, BOTH)
@@ -353,3 +355,17 @@ def test_a_model_in_bf16_has_its_sums_in_float32() -> None:
     assert {g.dtype for g in _gradients(sums, projection, states)} == {torch.bfloat16}
     expected = _plain(projection, states, labels, BOTH)
     torch.testing.assert_close(sums.total, expected.total, rtol=2e-2, atol=0)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 11])
+def test_the_nll_of_each_token_is_that_of_its_logits(
+    tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    projection, (states,), labels = _setting(tokens, views=1)
+    # Chunks of four tokens.
+    monkeypatch.setattr(chunks, "CPU_CHUNK_BYTES", 4 * 4 * VOCABULARY)
+    logits = nn.functional.linear(states, projection.weight, projection.bias())
+    expected = nn.functional.cross_entropy(logits, labels, reduction="none")
+    found = token_nll(projection, states, labels)
+    torch.testing.assert_close(found, expected.detach())
+    assert not found.requires_grad

@@ -18,6 +18,7 @@ from iada.method.perturbation import (
     Zero,
     make_replacement,
     perturb,
+    word_start_table,
 )
 from iada.seeding import generator
 
@@ -112,6 +113,20 @@ def test_our_own_encoding_draws_all_but_specials_and_bytes(subwords: Subwords) -
     assert replacement.candidates.tolist() == list(range(6 + 256, len(subwords)))
 
 
+def test_a_further_replacement_is_a_class_and_a_line_in_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Shift:
+        def __call__(self, ids: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+            return ids + 1
+
+    monkeypatch.setitem(REPLACEMENTS, "shift", lambda vocabulary: Shift())
+    config = AugmentConfig(replacement="shift")  # type: ignore[arg-type]
+    replacement = make_replacement(config, Vocabulary(owner="test", size=50))
+    ids, _ = perturb(IDS, torch.ones(2, 10), replacement, generator=generator(1))
+    assert ids.equal(IDS + 1)
+
+
 @pytest.fixture
 def foreign_tokenizer() -> PreTrainedTokenizerFast:
     """Ids 0 to 9; 2 is a byte piece, 6 to 8 are added tokens, and no token has the id 5."""
@@ -153,3 +168,37 @@ def test_our_saved_encoding_read_by_transformers_draws_the_same(
         own.reserved_ids,
         own.mask_id,
     )
+
+
+def test_the_first_piece_decides_for_its_word() -> None:
+    heads = torch.arange(10).div(3, rounding_mode="floor").mul(3).expand(2, 10)
+    p = torch.full((2, 10), 0.5)
+    _, alone = perturb(IDS, p, Drop(5), generator=generator(3))
+    ids, selected = perturb(IDS, p, Drop(5), generator=generator(3), heads=heads)
+    assert selected.equal(alone.gather(1, heads))
+    assert ids[selected].eq(5).all()
+    # Positions 0 to 2, 3 to 5 and so on share their fate; not all words do.
+    assert selected[:, :9].reshape(2, 3, 3).float().var(dim=2).eq(0).all()
+    assert 0 < int(selected.sum()) < 20
+
+
+def test_words_begin_with_a_space_or_with_punctuation(subwords: Subwords) -> None:
+    table = word_start_table(AugmentConfig(unit="word"), Vocabulary.of_tokenizer(subwords))
+    assert table is not None
+    assert len(table) == len(subwords)
+    (ids,) = subwords.encode(["the cat's mat."])
+    pieces = subwords.pieces(ids)
+    words: list[str] = []
+    for piece, begins in zip(pieces, table[ids].tolist(), strict=True):
+        words.append(piece) if begins else words.append(words.pop() + piece)
+    # The apostrophe is spelled in bytes, which continue a word: the corpus had none.
+    assert words == ["▁the", "▁cat<0x27>s", "▁mat", "."]
+    assert word_start_table(AugmentConfig(), Vocabulary.of_tokenizer(subwords)) is None
+
+
+def test_words_need_a_tokenizer() -> None:
+    vocabulary = Vocabulary(owner="ThisModel", size=10)
+    with pytest.raises(
+        ModelError, match=r"`augment\.unit: word` needs .* which ThisModel does not"
+    ):
+        word_start_table(AugmentConfig(unit="word"), vocabulary)

@@ -32,6 +32,17 @@ def test_both_probabilities_ramp_and_nothing_else_changes() -> None:
     assert replace(now, p_context=0.2, p_current=0.5) == config
 
 
+def test_alpha_rises_linearly_to_its_value_and_stays_there() -> None:
+    config = AugmentConfig(alpha=0.8, alpha_updates=100)
+    assert [settings_at(config, update).alpha for update in (0, 25, 100, 10**6)] == [
+        0.0,
+        pytest.approx(0.2),
+        0.8,
+        0.8,
+    ]
+    assert settings_at(AugmentConfig(alpha=0.8), 0).alpha == 0.8
+
+
 def test_before_the_joint_update_the_perturbed_view_carries_both_weights() -> None:
     config = augmentation("cipher")
     early = settings_at(config, 499)

@@ -8,9 +8,11 @@ from xml.etree import ElementTree
 import pytest
 
 import iada.report
+from iada.evaluation.metrics import METRICS
 from iada.report import figures
 from iada.report.charts import PALETTE, Drawing, inline_svg
 from iada.report.runs import RunSummary
+from iada.report.verdict import ImportanceGain, difference
 
 Draw = Callable[[list[RunSummary]], str]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -127,3 +129,21 @@ def test_systems_stand_out_on_light_and_dark_paper() -> None:
     assert len(dark) == len(PALETTE)
     assert min(contrast(colour, "#ffffff") for colour in light) >= 3
     assert min(contrast(colour, "#14171b") for colour in dark) >= 3
+
+
+def test_the_forest_plot_has_a_mark_for_every_difference() -> None:
+    values = {"a": (0.9, 1.0, 1.1), "b": (-1.0, -1.1, -0.9), "c": (1.0, -1.0, 0.5), "d": (3.0,)}
+    gains = []
+    for name, numbers in values.items():
+        found = difference(numbers, (0.0,) * len(numbers), METRICS["s_bleu"])
+        assert found is not None
+        gains.append(ImportanceGain("mini", name, "U", {"s_bleu": found}))
+    drawing = figures.forest_figure(gains, ["s_bleu", "dev_nll"], name="forest")
+    svg = inline_svg(drawing)
+    assert len(marks(svg, "gain")) == 4
+    assert "b on mini: s-BLEU −1.00 ± 0.10 (−1.25 to −0.75)" in drawing.description
+    for words in ("better than the control", "cannot be told from chance", "right is better"):
+        assert words in svg
+    # More rows take more room.
+    taller = figures.forest_figure(gains * 3, ["s_bleu"], name="forest")
+    assert taller.figure.get_figheight() > drawing.figure.get_figheight()

@@ -49,12 +49,16 @@ def test_every_experiment_has_its_tables_and_figures(sections: list[Section]) ->
     drawn = {block.drawing.name for block in blocks if isinstance(block, FigureBlock)}
     for name in experiment_names():
         assert any(table.startswith(f"{name}-mini") for table in tables)
-    assert drawn == {f"{name}-mini-figure" for name in FIGURES}
+    assert drawn == {f"{name}-mini-figure" for name in FIGURES} | {"importance-gains-figure"}
     assert sections[0].identifier == "answers"
 
 
 def test_the_answer_stands_first_and_the_sweep_beside_it(sections: list[Section]) -> None:
-    assert paragraphs(sections, "answers")[0].startswith("Yes: importance beats the uniform")
+    first, second = paragraphs(sections, "answers")[:2]
+    assert first.startswith("Importance helps in 1 of 3 comparisons with the uniform control")
+    assert second.startswith("Yes: importance beats the uniform")
+    assert paragraphs(sections, "help") == [first]
+    assert sections[1].title == "Does importance help?"
     texts = paragraphs(sections, "controls")
     assert texts[1].startswith("Yes: importance beats the uniform control")
     assert texts[3].startswith("Sweep of α: s-BLEU is best at α = 1,")
@@ -64,7 +68,7 @@ def test_what_was_not_run_is_named_in_one_line(experiment_folder: Path) -> None:
     folders = [experiment_folder / "mini" / name for name in ("main", "losses")]
     sections = report_sections(find_material(folders))
     lines = paragraphs(sections, "answers")
-    assert lines[0].startswith("Whether importance beats the uniform control is not known")
+    assert lines[0].startswith("Whether importance helps is not known")
     absent = [name for name in experiment_names() if name not in ("main", "losses")]
     assert lines[1] == f"Not run on mini: {', '.join(absent)}."
     titles = [section.title for section in sections]
@@ -178,7 +182,7 @@ def test_tables_and_figures_become_files(sections: list[Section], tmp_path: Path
     assert not [name for name in names if "rows" in name]
     report = (tmp_path / "files" / "report.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)]*)\)", report)
-    assert len(links) == len(FIGURES)
+    assert len(links) == len(FIGURES) + 1
     assert set(links) <= names
     assert str(tmp_path) not in report
     assert "## Main results" in report

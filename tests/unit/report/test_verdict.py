@@ -4,9 +4,20 @@ from collections.abc import Callable
 
 import pytest
 
-from iada.experiments.results import Results, Row
+from iada.evaluation.metrics import METRICS
+from iada.experiments.results import Axis, Results, Row
 from iada.report.tables import to_markdown
-from iada.report.verdict import comparison_table, importance_answers, sweep_answer
+from iada.report.verdict import (
+    ImportanceGain,
+    comparison_table,
+    difference,
+    gain_table,
+    importance_answers,
+    importance_gains,
+    importance_sentence,
+    sweep_answers,
+    sweep_series,
+)
 
 NewControls = Callable[..., Results]
 NewRow = Callable[..., Row]
@@ -98,16 +109,15 @@ def test_a_sweep_is_compared_with_its_zero(new_row: NewRow, new_results: NewResu
             (1.0, (22.0, 23.0)),
         )
     ]
-    answer = sweep_answer(new_results("alpha_sweep", *rows), "s_bleu")
+    (answer,) = sweep_answers(new_results("alpha_sweep", *rows), "s_bleu")
     assert answer == (
         "Sweep of α: s-BLEU is best at α = 1, +2.00 ± 0.00 (+2.00 to +2.00) from α = 0, which is "
         "uniform replacement: better. It is the best of 2 values, which flatters it."
     )
     # A lower NLL is better.
-    answer = sweep_answer(new_results("alpha_sweep", *rows), "dev_nll")
-    assert answer is not None
+    (answer,) = sweep_answers(new_results("alpha_sweep", *rows), "dev_nll")
     assert "best at α = 1, −0.200" in answer
-    assert sweep_answer(new_results("alpha_sweep", *rows[1:]), "s_bleu") is None
+    assert sweep_answers(new_results("alpha_sweep", *rows[1:]), "s_bleu") == []
 
 
 def test_a_sweep_without_gain_says_so(new_row: NewRow, new_results: NewResults) -> None:
@@ -115,8 +125,121 @@ def test_a_sweep_without_gain_says_so(new_row: NewRow, new_results: NewResults) 
         new_row(f"α = {alpha:g}", GNORM | {"augment.alpha": alpha}, bleu, value=alpha)
         for alpha, bleu in ((0.0, (22.0, 23.0)), (0.1, (21.5, 22.7)), (1.0, (20.0, 21.0)))
     ]
-    assert sweep_answer(new_results("alpha_sweep", *rows), "s_bleu") == (
+    assert sweep_answers(new_results("alpha_sweep", *rows), "s_bleu")[0] == (
         "Sweep of α: in s-BLEU no value above 0 does better than α = 0, which is uniform "
         "replacement. The nearest is α = 0.1, −0.40 ± 0.14 (−1.67 to +0.87) from it: no more than "
         "chance."
     )
+
+
+def test_importance_is_compared_with_the_control_of_the_same_settings(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    uniform = {"method": "uniform_replace_all_losses"}
+    few = {"data.subset": 0.2}
+    results = new_results(
+        "low_resource",
+        new_row("Doc2Doc", {"method": "doc2doc"}),
+        new_row("U", uniform, (20.0, 21.0, 22.0)),
+        new_row("U, few", uniform | few, (10.0, 11.0, 12.0)),
+        new_row("U, more noise", uniform | {"augment.p_context": 0.3}),
+        new_row("G", GNORM, (21.0, 22.0, 23.0)),
+        new_row("G, few", GNORM | few, (11.0, 13.0, 12.5)),
+        new_row("G, stronger", GNORM | {"augment.alpha": 3.0}, (19.0, 20.0, 20.9)),
+        new_row("Random", {"method": "iada_replace_random"}),
+        new_row("Drop", {"method": "iada_drop_gnorm"}),
+    )
+    gains = importance_gains([("mini", results)])
+    assert [(gain.system, gain.control) for gain in gains] == [
+        ("G", "U"),
+        ("G, few", "U, few"),
+        ("G, stronger", "U"),
+    ]
+    assert gains[1].differences["s_bleu"].text == "+1.17 ± 0.76 (−0.73 to +3.06)"
+    assert importance_sentence(gains) == (
+        "Mixed: in 3 comparisons with the uniform control in s-BLEU, importance is better for G on "
+        "mini (+1.00), worse for G, stronger on mini (−1.03). By chance alone about 0.2 of 3 "
+        "intervals leave out zero."
+    )
+    rows = to_markdown(gain_table(gains)).splitlines()
+    assert rows[2].startswith("| mini | G | U | s-BLEU | +1.00 ± 0.00 ∗ | +1.00 to +1.00 | 3 of 3")
+
+
+def test_no_tilt_is_a_control_too(new_row: NewRow, new_results: NewResults) -> None:
+    rows = [
+        new_row(f"α = {alpha:g}", GNORM | {"augment.alpha": alpha}, series="GNorm", value=alpha)
+        for alpha in (0.0, 0.1)
+    ]
+    sweep = new_results("alpha_sweep", *rows, axis=Axis("augment.alpha", (0.0, 0.1)))
+    (gain,) = importance_gains([("mini", sweep)])
+    assert (gain.name, gain.control) == ("GNorm, α = 0.1 on mini", "α = 0")
+    matched = new_row(
+        "α = 1, matched budget",
+        GNORM | {"augment.alpha": 1.0, "augment.budget": "matched"},
+        series="GNorm, matched budget",
+        value=1.0,
+    )
+    both = new_results("alpha_sweep", *rows, matched, axis=Axis("augment.alpha", (0.0, 0.1, 1.0)))
+    names = [gain.system for gain in importance_gains([("mini", both)])]
+    assert names == ["GNorm, α = 0.1", "GNorm, matched budget, α = 1"]
+
+
+def test_the_comparison_with_the_most_seeds_is_kept(
+    new_controls: NewControls, new_row: NewRow, new_results: NewResults
+) -> None:
+    one_seed = new_results(
+        "controls",
+        new_row("U", {"method": "uniform_replace_all_losses"}, (20.0,)),
+        new_row("G", GNORM, (30.0,)),
+    )
+    gains = importance_gains([("mini", one_seed), ("mini", new_controls()), ("other", one_seed)])
+    assert [(gain.corpus, gain.differences["s_bleu"].seeds) for gain in gains] == [
+        ("mini", 3),
+        ("other", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gains", "sentence"),
+    [
+        ([], "Whether importance helps is not known"),
+        ([(5.0,)], "Whether importance helps is not known"),
+        ([(0.9, 1.0, 1.1)], "Importance helps in 1 of 1 comparison with the uniform control in"),
+        ([(-0.9, -1.0, -1.1)], "Importance does not help: in 1 comparison with the uniform"),
+        ([(1.0, -1.0, 0.5)], "No evidence that importance helps: the only comparison with the"),
+        ([(1.0, -1.0, 0.5)] * 2, "No evidence that importance helps: in none of 2 comparisons"),
+        ([(0.9, 1.0, 1.1), (1.0, -1.0, 0.5)], "Importance helps in 1 of 2 comparisons with the"),
+    ],
+)
+def test_the_sentence_follows_by_rule(gains: list[tuple[float, ...]], sentence: str) -> None:
+    made = []
+    for number, values in enumerate(gains):
+        found = difference(values, (0.0,) * len(values), METRICS["s_bleu"])
+        assert found is not None
+        made.append(ImportanceGain(f"corpus {number}", "G", "U", {"s_bleu": found}))
+    assert importance_sentence(made).startswith(sentence)
+
+
+def test_series_of_a_sweep_share_the_row_without_a_tilt(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    matched = {"augment.budget": "matched"}
+    rows = [
+        new_row("α = 0", GNORM | {"augment.alpha": 0.0}, (20.0,), series="free", value=0.0),
+        new_row("α = 1", GNORM | {"augment.alpha": 1.0}, (19.0,), series="free", value=1.0),
+        new_row(
+            "α = 1, matched",
+            GNORM | matched | {"augment.alpha": 1.0},
+            (21.0,),
+            series="matched",
+            value=1.0,
+        ),
+    ]
+    results = new_results("alpha_sweep", *rows)
+    assert {name: list(found) for name, found in sweep_series(results).items()} == {
+        "free": [0.0, 1.0],
+        "matched": [0.0, 1.0],
+    }
+    free, other = sweep_answers(results, "s_bleu")
+    assert free.startswith("Sweep of α (free): in s-BLEU no value above 0 does better than α = 0")
+    assert other.startswith("Sweep of α (matched): s-BLEU is best at α = 1, +1.00 from α = 0")

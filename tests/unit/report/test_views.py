@@ -56,7 +56,7 @@ def masking_rates(_: Ranges) -> Experiment:
 
 @pytest.fixture
 def new_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(definitions._EXPERIMENTS, "masking_rates", masking_rates)
+    monkeypatch.setitem(definitions.EXPERIMENTS, "masking_rates", masking_rates)
 
 
 @pytest.mark.usefixtures("new_experiment")

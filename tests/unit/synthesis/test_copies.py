@@ -227,3 +227,25 @@ def test_settings_that_no_copy_can_have_are_refused(translator: DocumentTranslat
         replace(settings, augment=zeroed)
     with pytest.raises(ConfigError, match="`copies` must be at least 1"):
         replace(settings, copies=0)
+
+
+def test_pieces_of_a_word_are_replaced_together(
+    translator: DocumentTranslator, documents: list[ParallelDocument]
+) -> None:
+    augment = AugmentConfig(
+        measure="gnorm", alpha=1.0, replacement="drop", unit="word", p_current=0.5
+    )
+    found = copied(translator, documents, settings_of(translator, augment))
+    longer = 0
+    for side in (side for document in found for side in document.source):
+        assert side.probability is not None
+        replaced = {i for swap in side.replaced for i in range(swap.start, swap.stop)}
+        starts = [
+            i for i, token in enumerate(side.tokens) if token[0] == "▁" or not token.isalnum()
+        ]
+        for start, stop in zip(starts, [*starts[1:], len(side.tokens)], strict=True):
+            word = range(start, stop)
+            assert len({i in replaced for i in word}) == 1
+            assert len({side.probability[i] for i in word}) == 1
+            longer += len(word) > 1
+    assert longer > 20

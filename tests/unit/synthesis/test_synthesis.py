@@ -20,6 +20,7 @@ from iada.data.formats.readers import read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
+from iada.decoding.shards import SINGLE
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.corpus import load_corpus
@@ -36,6 +37,7 @@ class Shouting:
     engine = SimpleNamespace(name="shouting")
     model = nn.Linear(1, 1)
     windows = WindowConfig()
+    processes = SINGLE
     calls = 0
 
     def __init__(self, special: dict[str, str]) -> None:

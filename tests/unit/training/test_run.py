@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from iada.cli.main import main
+from iada.config.base import to_mapping, write_yaml
 from iada.config.method import Method, augmentation
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig, mini_run
 from iada.data.tokens.subwords import Subwords
 from iada.method.perturbation import Drop, Vocabulary, Zero, make_replacement
-from iada.training.callbacks import MetricsFile
+from iada.training.callbacks import MetricsFile, _describe_seconds
 from iada.training.train import describe_plan, train
 from iada.training.trainer import inverse_square_root
 
@@ -99,7 +101,7 @@ def test_a_run_says_how_many_windows_kept_plain_sentences(
     assert 0 < held <= drawn < 60
 
 
-def test_metrics_after_the_checkpoint_are_dropped_when_a_run_goes_on(tmp_path: Path) -> None:
+def test_metrics_after_the_checkpoint_are_dropped_when_a_run_is_resumed(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = ['{"update": 1, "seconds": 5.0}', '{"update": 2, "seconds": 9.0}', '{"upda']
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -130,3 +132,63 @@ def test_the_papers_schedule(update: int, expected: float) -> None:
 def test_a_schedule_without_warm_up_begins_at_the_peak() -> None:
     assert inverse_square_root(1, 0) == 1.0
     assert inverse_square_root(4, 0) == 0.5
+
+
+def test_without_a_terminal_every_logging_interval_is_one_line(
+    mini_corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    settings = replace(config.train, max_updates=4, validate_every=4, log_every=2)
+    with caplog.at_level(logging.INFO, logger="iada"):
+        train(replace(config, train=settings))
+    expected = [
+        r"doc2doc: training on the CPU \(1 threads\), from update 0 to at most 4",
+        r"doc2doc: update 1/4, loss \d+\.\d{3}, [\d,]+ loss tokens/s, \d+ s left",
+        r"doc2doc: update 2/4, loss \d+\.\d{3}, [\d,]+ loss tokens/s, \d+ s left",
+        r"doc2doc: update 4/4, loss \d+\.\d{3}, [\d,]+ loss tokens/s, 0 s left",
+        r"doc2doc: update 4/4, dev NLL \d+\.\d{3}",
+        r"Model saved in .*/run/model",
+    ]
+    assert len(caplog.messages) == len(expected)
+    for line, pattern in zip(caplog.messages, expected, strict=True):
+        assert re.fullmatch(pattern, line), line
+
+
+def test_on_a_terminal_a_bar_takes_the_place_of_lines(
+    mini_corpus: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with caplog.at_level(logging.INFO, logger="iada"):
+        train(replace(config, train=replace(config.train, max_updates=2, validate_every=2)))
+    assert not [line for line in caplog.messages if "loss tokens/s" in line]
+    assert "doc2doc: 100%" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (7200, "2.0 h")]
+)
+def test_the_time_left_has_a_fitting_unit(seconds: float, shown: str) -> None:
+    assert _describe_seconds(seconds) == shown
+
+
+def test_a_diverging_run_is_one_line_exit_code_2_and_no_model(
+    mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = _config(mini_corpus, tmp_path / "run")
+    settings = replace(
+        config.train, learning_rate=1e30, warmup_updates=0, max_updates=50, log_every=1000
+    )
+    recipe = tmp_path / "recipe.yaml"
+    write_yaml(recipe, to_mapping(replace(config, train=settings)))
+    assert main(["train", str(recipe)]) == 2
+    (error,) = (line for line in capsys.readouterr().err.splitlines() if line[:6] == "error:")
+    assert "not finite after update" in error
+    assert not (tmp_path / "run" / "model").exists()
+    assert not list(tmp_path.glob("run/checkpoints/*"))
+    for line in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

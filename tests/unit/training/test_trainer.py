@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedTokenizerFast, TrainingArguments
+from transformers import PreTrainedTokenizerFast, TrainerCallback, TrainingArguments
 
 from iada.config.data import WindowConfig
-from iada.config.method import AugmentConfig
+from iada.config.method import AugmentConfig, augmentation
 from iada.data.prepared.store import Side, TokenStore
 from iada.data.tokens.subwords import SpecialIds, Subwords
 from iada.data.windows.batch import Collator
@@ -15,7 +15,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import ModelError, RunError
 from iada.method.perturbation import Replace
-from iada.training.trainer import IadaTrainer
+from iada.training.trainer import IadaTrainer, _FiniteCheck
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
 Build = Callable[..., Any]
@@ -161,6 +161,126 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
         RunError, match=r"The loss is nan after update 1\. Begin a new run with a lower"
     ):
         trainer.train()
+
+
+def _plain_gradient(model: Any, windows: Windows, batches: list[list[Any]]) -> list[torch.Tensor]:
+    """Differentiate the mean NLL over all tokens of all batches, with nothing of the trainer."""
+    batch = Collator(SPECIAL.pad)([windows[key] for keys in batches for key in keys])
+    labels = batch["labels"]
+    logits = model(
+        input_ids=batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        decoder_input_ids=batch["decoder_input_ids"],
+    ).logits
+    loss = torch.nn.functional.cross_entropy(logits[labels >= 0], labels[labels >= 0])
+    parameters = [weight for weight in model.parameters() if weight.requires_grad]
+    return list(torch.autograd.grad(loss, parameters))
+
+
+def test_one_update_of_unequal_micro_batches_has_the_gradient_of_the_mean_over_all_tokens(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    # Four micro-batches of different size make one update.
+    sampler = TokenBatchSampler(windows.lengths(), max_tokens=60, seed=1)
+    batches = [list(keys) for keys in sampler]
+    tokens = [Collator(SPECIAL.pad)([windows[k] for k in keys])["labels"] for keys in batches]
+    assert len({int((labels >= 0).sum()) for labels in tokens[:4]}) > 1
+    model = tiny_model(dropout=False)
+    expected = _plain_gradient(tiny_model(dropout=False), windows, batches[:4])
+
+    gradients: list[torch.Tensor] = []
+
+    class Recorder(TrainerCallback):
+        def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+            parameters = (weight for weight in model.parameters() if weight.requires_grad)
+            gradients.extend(weight.grad.clone() for weight in parameters)
+
+    settings = {"max_steps": 1, "gradient_accumulation_steps": 4, "max_grad_norm": 0.0}
+    IadaTrainer(
+        model,
+        _arguments(tmp_path, **settings),
+        augment=augmentation("doc2doc"),
+        train_dataset=windows,
+        train_sampler=sampler,
+        data_collator=Collator(SPECIAL.pad),
+        label_smoothing=0.0,
+        callbacks=[Recorder()],
+    ).train()
+    for found, wanted in zip(gradients, expected, strict=True):
+        # The divisor is rounded to float32.
+        torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-12)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_long_before_the_next_log_line(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    trainer = _trainer(
+        tiny_model(), windows, tmp_path, max_steps=1000, logging_steps=1000, learning_rate=1e30
+    )
+    with pytest.raises(RunError, match=r"The loss or gradient is not finite after update [123]\."):
+        trainer.train()
+    # The verdict on an update is read when the next one was computed.
+    assert trainer.state.global_step <= 4
+    assert not trainer.state.log_history
+
+
+def test_the_host_does_not_wait_for_the_verdict_on_the_update_it_has_just_issued() -> None:
+    check = _FiniteCheck()
+    check.add(1, torch.tensor(float("inf")), torch.tensor([1.0]))
+    with pytest.raises(RunError, match=r"not finite after update 1\."):
+        check.add(2, torch.tensor(1.0), torch.tensor([1.0]))
+    check.add(3, torch.tensor(1.0), torch.tensor([1.0, float("nan")]))
+    with pytest.raises(RunError, match=r"not finite after update 3\."):
+        check.read()
+    check.read()
+
+
+@pytest.mark.parametrize("evaluate", [True, False])
+def test_no_checkpoint_of_a_model_that_is_not_finite_is_written(
+    tiny_model: Build, windows: Windows, tmp_path: Path, evaluate: bool
+) -> None:
+    model = tiny_model()
+
+    class Break(TrainerCallback):
+        """Spoil the weights after the last update: no loss of a training batch can show it."""
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            with torch.no_grad():
+                model.get_input_embeddings().weight[7] = float("nan")
+
+    settings = {"max_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    settings |= {"eval_strategy": "steps", "eval_steps": 1} if evaluate else {}
+    trainer = _trainer(model, windows, tmp_path, **settings)
+    trainer.add_callback(Break())
+    what = "validation NLL is nan" if evaluate else "model is not finite"
+    with pytest.raises(RunError, match=f"The {what} after update 1"):
+        trainer.train()
+    assert not list(tmp_path.glob("checkpoint-*"))
+    assert all("eval_nll" not in line for line in trainer.state.log_history)
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [("ACCELERATE_USE_FSDP", "FSDP"), ("ACCELERATE_USE_DEEPSPEED", "DeepSpeed")],
+)
+def test_sharded_training_is_refused(
+    tiny_model: Build,
+    windows: Windows,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    name: str,
+) -> None:
+    arguments = _arguments(tmp_path)
+    monkeypatch.setenv(variable, "true")
+    with pytest.raises(ModelError, match=f"{name} is not supported: training needs whole weights"):
+        IadaTrainer(
+            tiny_model(),
+            arguments,
+            augment=AugmentConfig(),
+            train_dataset=windows,
+            data_collator=Collator(SPECIAL.pad),
+        )
 
 
 def test_several_gpus_in_one_process_are_refused(

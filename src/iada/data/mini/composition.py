@@ -39,7 +39,7 @@ EDITIONS: dict[int, Edition] = {1: FIRST_EDITION, 2: SECOND_EDITION}
 """Words and patterns by version of the corpus. The text of a version never changes."""
 
 COVERING_DOCUMENTS = 72
-"""Beginning of the training split in which all word forms of the other splits occur."""
+"""Training documents of the scarce setting; all word forms of the other splits occur in them."""
 
 SPLIT_SHARES = {"train": 64, "dev": 12, "test": 12, "contrastive": 12}
 """Percentage of all English sentences that each split may use in version 2."""

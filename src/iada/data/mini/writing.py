@@ -20,6 +20,7 @@ from typing import Literal, TypedDict
 
 from iada.config.run import MiniSize
 from iada.data.mini.composition import (
+    COVERING_DOCUMENTS,
     DISTANCE_WEIGHTS,
     Episode,
     Stock,
@@ -175,7 +176,7 @@ def _with_pronoun(sentence: TaggedSentence, index: int, form: str) -> str:
 MANIFEST = "manifest.json"
 
 
-TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": 108, "plentiful": 540}
+TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": COVERING_DOCUMENTS, "plentiful": 540}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +187,7 @@ class MiniConfig:
     """Version 2 shares no sentence pair between training and the other splits. In version 1 most
     test sentences occur in the training text."""
     size: MiniSize = "scarce"
-    """`scarce` has 108 training documents, `plentiful` 540; `train_documents` overrides both."""
+    """`scarce` has 72 training documents, `plentiful` 540; `train_documents` overrides both."""
     seed: int = 1
     """Another seed gives another corpus of the same kind."""
     train_documents: int | None = None

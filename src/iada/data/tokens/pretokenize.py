@@ -1,12 +1,11 @@
-"""Tags: special tokens such as `<bt>` that may begin a source sentence, as text.
+"""What happens to text before byte-pair encoding: source tags are split off, Moses tokenises.
 
-Anywhere else, and on the target side, the same letters are ordinary text.
+A tag is a special token such as `<bt>` that may begin a source sentence. Anywhere else, and on the
+target side, the same letters are ordinary text.
 
-Moses tokenisation before byte-pair encoding, as the paper's recipe has it.
-
-Words and punctuation are parted by spaces before the encoding and joined again after decoding.
-The way back is a set of rules, so text does not always return letter by letter; without Moses it
-does.
+Moses separates words and punctuation by spaces, as the paper's recipe does, and joins them again
+after decoding. The way back is a set of rules, so text does not always return letter by letter;
+without Moses it does.
 """
 
 import re

@@ -1,17 +1,13 @@
-"""Encode a corpus word by word: what stands between two spaces is segmented once.
+"""Words and pieces: encoding word by word, where words begin, and what pieces spell.
 
 A byte-pair encoding never merges across spaces, so the tokens of a sentence are those of its words
-one after the other. Splitting text at spaces and looking words up takes a fraction of the time that
-the tokenizer needs for whole sentences, with the same result. A word is cut further into letters,
+one after the other. `WordEncoder` looks words up, which takes a fraction of the time that the
+tokenizer needs for whole sentences, with the same result. A word is cut further into letters,
 digits and signs as the tokenizer does; which characters are which is asked of the tokenizer itself.
 
-Where words begin among the pieces of a plain segmentation.
-
-Merges never cross the borders of words, so a new segmentation needs them. They follow from the
-pieces: a word is an optional space and a run of letters, of digits or of signs, and spaces without
-a word are words of their own. So ids suffice, and no text is ever put together.
-
-What pieces spell: the text that each of them adds, and the word that it belongs to.
+`PieceWords` finds where words begin among the pieces of a plain segmentation: a word is an optional
+space and a run of letters, of digits or of signs, and spaces without a word are words of their own.
+So ids suffice for a new segmentation, and no text is ever put together.
 
 A character outside the alphabet is several pieces, one for each of its bytes; they belong together.
 """

@@ -1,14 +1,13 @@
-"""Nested subsets of a corpus, in whole documents.
+"""The conditions of the paper's data experiments: fewer documents, and noisy context.
 
-Documents join in the order of one seeded permutation until the wanted share of the sentences is
-reached. So 20% is part of 30%, and so on, and two systems with the same seed learn from the same
-documents.
+Subsets are nested and consist of whole documents, which join in the order of one seeded permutation
+until the wanted share of the sentences is reached. So 20% is part of 30%, and so on, and two
+systems with the same seed learn from the same documents.
 
-Noisy context: context sentence pairs of training windows replaced by pairs of other documents.
-
-Which positions are replaced, and by which pairs, is a function of the seed and the window's first
-current sentence alone, whatever the order of batches and the number of processes. Both sides get
-the same foreign pair, and the current part is never touched.
+Noisy context replaces context sentence pairs of training windows by pairs of other documents. Which
+positions are replaced, and by which pairs, is a function of the seed and the window's first current
+sentence alone, whatever the order of batches and the number of processes. Both sides get the same
+foreign pair, and the current part is never touched.
 """
 
 import hashlib

@@ -1,20 +1,18 @@
-"""Training windows that are segmented anew each time they are drawn (BPE-dropout).
+"""Training windows that draw more than their tokens: a new segmentation, or an enciphered source.
 
-Both sides get a fresh segmentation, labels included; the text is the same. The noise of a window is
-a function of the seed, the epoch and the window alone, so the same sentence is cut differently in
-every window, and resumed, accumulated and distributed runs draw the same.
-
-A segmentation is longer than the plain one by a random amount. Batches are planned with an
-allowance for each window and side: the mean growth and three standard deviations, at most
+BPE-dropout segments both sides anew each time, labels included; the text is the same. The noise of
+a window is a function of the seed, the epoch and the window alone, so the same sentence is cut
+differently in every window, and resumed, accumulated and distributed runs draw the same. A
+segmentation is longer than the plain one by a random amount. Batches are planned with an allowance
+for each window and side: the mean growth and three standard deviations, at most
 `windows.max_length`. A window that comes out longer keeps the plain segmentation in its oldest
 sentences, as few as it takes. So windows are cut as always, no batch exceeds its budget, and no
 text is lost.
 
-Training windows with a second, enciphered view of their source (CipherDAug).
-
-The store holds the source once for each cipher, so that a view is index arithmetic like the window
-itself. Which cipher a window gets is drawn anew in every epoch, as a function of the seed, the
-epoch and the window alone. Context and current part share it, and both views have one target.
+CipherDAug adds a second, enciphered view of the source. The store holds the source once for each
+cipher, so that a view is index arithmetic like the window itself. Which cipher a window gets is
+drawn anew in every epoch, as a function of the seed, the epoch and the window alone. Context and
+current part share it, and both views have one target.
 """
 
 from collections.abc import Sequence
