@@ -53,13 +53,16 @@ class DocumentCounter:
         self._boundaries = boundaries
         self._document = 1
         self._separators = self._pairs = 0
+        self._has_pairs = False
 
     def document_of(self, line: Line) -> str | None:
         """Return the id of the document of the next line; None if it is a boundary."""
         if isinstance(line, str) and is_separator(line, self._boundaries):
-            self._document += self._pairs > 0
+            self._document += self._has_pairs
+            self._has_pairs = False
             self._separators += 1
             return None
+        self._has_pairs = True
         self._pairs += 1
         return str(self._document)
 

@@ -71,6 +71,7 @@ def test_documents_without_a_column_are_told_apart_by_boundaries(
     settings = {"source_column": "1", "target_column": "2", "boundaries": boundaries}
     outcome = read("t.tsv", {"t.tsv": content}, **settings)
     assert [[source for source, _ in pairs] for pairs in outcome.documents] == documents
+    assert outcome.names == [f"t.tsv:{number}" for number in range(1, len(documents) + 1)]
     assert outcome.findings.source.balances
     assert outcome.log == []
 
