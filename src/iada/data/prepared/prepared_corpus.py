@@ -176,7 +176,10 @@ def store_settings(
         pretrained: fingerprint of the pre-trained tokenizer that is used in its place.
     """
     settings = {
-        f"data.{key}": value for key, value in to_mapping(data).items() if key not in _NOT_IN_STORE
+        f"data.{key}": value
+        for key, value in to_mapping(data).items()
+        # Columns are listed only if they are named: older folders do not list them.
+        if key not in _NOT_IN_STORE and not (key.endswith("_column") and value is None)
     }
     settings |= {f"subwords.{key}": value for key, value in to_mapping(subwords).items()}
     if augment is not None and augment.cipher_keys:
