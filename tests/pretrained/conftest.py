@@ -29,6 +29,9 @@ from transformers import (
     MBartForConditionalGeneration,
     MBartTokenizer,
     NllbTokenizer,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+    PegasusTokenizer,
     T5Config,
     T5ForConditionalGeneration,
     T5Tokenizer,
@@ -188,6 +191,24 @@ def _bart(text: list[str], folder: Path) -> tuple[Any, Any]:
     return tokenizer, BartForConditionalGeneration(config)
 
 
+def _pegasus(text: list[str], folder: Path) -> tuple[Any, Any]:
+    """Make a model of a family that has no line in the table of families."""
+    _, pieces = _pieces(text, folder)
+    opening = [(token, 0.0) for token in ("<pad>", "</s>", "<mask_1>", "<mask_2>")]
+    sentinels = [(f"<unk_{i}>", 0.0) for i in range(2, 103)]
+    unknown = [("<unk>", 0.0)]
+    tokenizer = PegasusTokenizer(vocab=[*opening, *sentinels, *unknown, *pieces])
+    config = PegasusConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
+        **SIZES,
+    )
+    return tokenizer, PegasusForConditionalGeneration(config)
+
+
 MAKERS: dict[str, Callable[[list[str], Path], tuple[Any, Any]]] = {
     "marian": _marian,
     "marian_multilingual": lambda text, folder: _marian(text, folder, (">>deu<<", ">>fra<<")),
@@ -197,6 +218,7 @@ MAKERS: dict[str, Callable[[list[str], Path], tuple[Any, Any]]] = {
     "nllb": _nllb,
     "t5": _t5,
     "bart": _bart,
+    "pegasus": _pegasus,
 }
 
 

@@ -276,3 +276,19 @@ def test_a_finished_run_is_itself_a_checkpoint_to_start_from(
     both = {"train": {"start": str(first)}}
     with pytest.raises(ConfigError, match="both say what a run starts from"):
         _config(tmp_path / "c", mini_corpus, first / "model", both)
+
+
+def test_a_run_is_resumed_without_the_model_that_it_started_from(
+    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
+) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(checkpoint("t5"), base)
+    changes = {"train": {"max_updates": 4, "validate_every": 2}}
+    config = _config(tmp_path / "a", mini_corpus, base, changes)
+    run = train(config).path
+    weights = _weights(run)
+    shutil.rmtree(run / "model")
+    shutil.rmtree(run / "checkpoints" / "checkpoint-4")
+    shutil.rmtree(base)
+    train(config, resume=True)
+    assert _weights(run) == weights

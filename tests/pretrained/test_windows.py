@@ -302,3 +302,22 @@ def test_documents_are_translated_with_context(family: str, checkpoint: Checkpoi
     assert len(first) == 3
     assert first.sentences[1] == ""
     assert translator.translate(list(named.sentences)) == list(first.sentences)
+
+
+def test_a_family_that_is_not_listed_is_asked_for_its_own_form(
+    load: Load, checkpoint: Checkpoint
+) -> None:
+    subwords = load("pegasus")
+    assert subwords.settings.family == "other"
+    frame = pretrained_frame(subwords)
+    (ids,) = subwords.encode(["The dog sleeps."], "source")
+    assert frame.source([ids]) == subwords.tokenizer("The dog sleeps.")["input_ids"]
+    assert frame.prefix([]) == [subwords.tokenizer.pad_token_id]
+    model = AutoModelForSeq2SeqLM.from_pretrained(checkpoint("pegasus"))
+    labels = subwords.tokenizer(text_target="Der Hund.", return_tensors="pt")["input_ids"]
+    (target,) = subwords.encode(["Der Hund."], "target")
+    assert frame.decoder_input([target]) == _shift(model, labels)[0].tolist()
+    translator = DocumentTranslator.from_pretrained(
+        checkpoint("pegasus"), source_language="en", target_language="de", context=1
+    )
+    assert len(translator.translate(["The dog sleeps.", "It is old."])) == 2
