@@ -93,6 +93,7 @@ def run(command: TranslateCommand) -> Path:
                 languages=(data.source_language, data.target_language),
                 references=command.references,
                 max_line_bytes=data.max_line_bytes,
+                columns=data.columns,
             )
     if processes.is_main and output != STREAM:
         print(output)
@@ -122,8 +123,14 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
         pieces = split_pieces(data, "test", with_references=False)
     else:
         languages = data.source_language, data.target_language
-        boundaries, limit = command.boundaries or data.boundaries, data.max_line_bytes
-        files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
+        files = CorpusFiles(
+            path,
+            None,
+            languages,
+            command.boundaries or data.boundaries,
+            max_line_bytes=data.max_line_bytes,
+            columns=data.columns,
+        )
         pieces = file_pieces(detect_format(path.name), files)
     lines, documents = count_lines(pieces)
     return f"{path}: {lines} lines, {documents} documents -> {output}"
