@@ -33,7 +33,8 @@ def test_experiments_share_their_runs_and_do_nothing_twice(
     tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "out" / f"{tmp_path.name}-toy"
-    sweep = ["experiment", "alpha_sweep", "--alphas", "0.1", "1", *command]
+    rows = ["--rows", "alpha_0.1", "alpha_1"]
+    sweep = ["experiment", "alpha_sweep", "--alphas", "0.1", "1", *rows, *command]
     assert main(sweep) == 0
     first = capsys.readouterr()
     assert "| α = 0.1 | 1 |" in first.out
@@ -71,7 +72,8 @@ def test_one_failed_run_loses_no_other(
     tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tmp_path / "out" / f"{tmp_path.name}-toy"
-    sweep = ["experiment", "alpha_sweep", "--alphas", "0.1", "1", *command, "--jobs=1"]
+    rows = ["--rows", "alpha_0.1", "alpha_1", "--jobs=1"]
+    sweep = ["experiment", "alpha_sweep", "--alphas", "0.1", "1", *rows, *command]
     assert main([*sweep, "--dry_run"]) == 0
     listed = [line.strip() for line in capsys.readouterr().out.splitlines() if ": open" in line]
     first = root / listed[0].partition(":")[0]

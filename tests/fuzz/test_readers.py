@@ -5,6 +5,7 @@ reader that raises anything else, does not end, or loses a sentence without a wo
 number of units is counted again in this file, with as little as possible of the readers' ways.
 """
 
+import csv
 import gzip
 import io
 import json
@@ -57,6 +58,17 @@ def rows() -> Iterator[tuple[str, str, str]]:
 def tsv_files() -> Files:
     table = ["document\tsource\tnote\ttarget", *(f"{d}\t{s}\t-\t{t}" for d, s, t in rows())]
     return {"train.tsv": "".join(f"{row}\n" for row in table).encode()}
+
+
+def csv_files() -> Files:
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows([("document", "en", "de"), *rows()])
+    return {"train.csv": lines.getvalue().encode()}
+
+
+def bars_files() -> Files:
+    text = "\n".join("".join(f"{s} ||| {t}\n" for s, t in document) for document in DOCUMENTS)
+    return {"train.bars": text.encode()}
 
 
 def document_lines() -> Files:
@@ -204,6 +216,8 @@ CORPORA = {
     "marker": Corpus(text_files("<d>\n"), "train.{language}", lines_of_each, "marker"),
     "none": Corpus(text_files(""), "train.{language}", lines_of_each, "none"),
     "tsv": Corpus(tsv_files(), "train.tsv", lines_of_each),
+    "csv": Corpus(csv_files(), "train.csv", lines_of_each),
+    "bars": Corpus(bars_files(), "train.bars", lines_of_each),
     "jsonl_documents": Corpus(document_lines(), "train.jsonl", sentences_of_lines),
     "jsonl_sentences": Corpus(sentence_lines(), "train.jsonl", sentences_of_lines),
     "sgm": Corpus(sgm_files(), "train.{language}.sgm", segments_of_each),
@@ -217,7 +231,18 @@ FRAGMENTS = [
     *(b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xef\xbb\xbf", b" ", b"\xc2\xa0\n"),
     *(b"\xff", b"\xed\xa0\x80", b"\xc3", b"<d>\n", b"document\tsource\ttarget\n"),
     *(b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b'"\\ud800"', b"\\ud800", b"\\u0000"),
-    *(b"\\n", b"\\r", b"[" * 3000, b'{"a":' * 3000, b'{"id": 1, "id": 2}', b"null", b"{}"),
+    *(
+        b"|||",
+        b'"a',
+        b",",
+        b"\\n",
+        b"\\r",
+        b"[" * 3000,
+        b'{"a":' * 3000,
+        b'{"id": 1, "id": 2}',
+        b"null",
+        b"{}",
+    ),
     *(b'{"source": [], "target": []}', b'{"document": "d1", "source": "a", "target": "b"}\n'),
     *(b"[]", b'"', b"'", b"{", b"}", b"]", b",", b":", b"&", b"&amp;", b"&#10;", b"&#13;"),
     *(b"&#0;", b"&#xD800;", b"&#99999999999999999999;", b"&nosuch;", b"<", b">", b"<seg>"),

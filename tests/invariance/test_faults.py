@@ -11,6 +11,7 @@ import contextlib
 import errno
 import io
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -214,7 +215,9 @@ def _prepare(corpus: Path) -> Command:
 
     def command(folder: Path) -> dict[str, bytes]:
         prepare(Preparation(config.data, config.subwords, folder / "store", workers=1))
-        return _files(folder)
+        # Beside the store lies a note of when it was last verified.
+        left = {path.name: b"" for path in folder.iterdir() if not path.name.startswith(".store")}
+        return _files(folder / "store") | left
 
     return command
 
@@ -226,7 +229,7 @@ def _translate(corpus: Path) -> Command:
     translator = DocumentTranslator.load(run)
 
     def command(folder: Path) -> dict[str, bytes]:
-        translate_file(translator, corpus / "test.en", folder / "out.de", boundaries="blank")
+        translate_file(translator, corpus / "test.en", folder / "out.de", boundaries="blank_line")
         files = _files(folder)
         details = json.loads(files.pop("out.de.json")) | {"seconds": 0, "resumed": False}
         return files | {"details": json.dumps(details).encode()}
@@ -237,23 +240,25 @@ def _translate(corpus: Path) -> Command:
 @pytest.mark.parametrize("kind", ["error", "cut"])
 @pytest.mark.parametrize("make", [_train, _prepare, _translate])
 @pytest.mark.parametrize(
-    "every", [7, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "every"]
+    "most", [10, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "every"]
 )
+# Where the power is cut, nobody closes a file.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_after_a_fault_the_same_command_ends_as_if_nothing_had_been(
-    corpus: Path, tmp_path: Path, make: Callable[[Path], Command], kind: Kind, every: int
+    corpus: Path, tmp_path: Path, make: Callable[[Path], Command], kind: Kind, most: int
 ) -> None:
     command = make(corpus)
     (tmp_path / "sound").mkdir()
     disk = FaultyDisk(tmp_path / "sound")
     with disk.mounted():
         expected = command(tmp_path / "sound")
-    assert len(disk.points) > 10
+    assert len(disk.points) >= 10
     # A command that has ended may be given again, too.
     assert command(tmp_path / "sound") == expected
     failures = {}
-    for point in range(0, len(disk.points), every):
+    for point in range(0, len(disk.points), math.ceil(len(disk.points) / most)):
         where, problem = recover(command, tmp_path / f"{point}", kind, point, expected)
         if problem:
             failures[where] = problem
-    print(f"{len(disk.points)} points, {failures}")
     assert not failures

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iada.cli.experiment import parse
-from iada.experiments.definitions import build_experiment
+from iada.experiments.definitions import build_experiment, with_rows
 from iada.experiments.grid import build_grid, open_base
 from iada.experiments.plan import Ranges
 
@@ -31,13 +31,15 @@ def test_a_killed_experiment_is_completed_to_the_same_results(
             "experiment",
             "alpha_sweep",
             *("--alphas", "0", "1"),
+            *("--rows", "alpha_0", "alpha_1"),
             f"--data={recipe}",
             f"--output={output}",
             f"--contrastive={mini_corpus / 'contrastive.json'}",
         ]
 
     config = parse(command(tmp_path)[1:])
-    experiment = build_experiment("alpha_sweep", Ranges(alphas=config.alphas))
+    whole = build_experiment("alpha_sweep", Ranges(alphas=config.alphas))
+    experiment = with_rows(whole, config.rows)
     first = build_grid(open_base(config), [experiment], config.seeds).tasks[0].folder
     # Written with the first update.
     trace = f"/{first.relative_to(tmp_path)}/metrics.jsonl"

@@ -13,7 +13,7 @@ from iada.config.data import WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.documents import ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
@@ -51,7 +51,7 @@ class WindowView:
 
 def importance_map(
     model: nn.Module,
-    subwords: Subwords,
+    subwords: SubwordEncoding,
     documents: Sequence[ParallelDocument],
     *,
     augment: AugmentConfig,
@@ -88,7 +88,7 @@ def importance_map(
         observer.remove()
 
 
-def _tokens(subwords: Subwords, measured: MeasuredGroup) -> tuple[TokenView, ...]:
+def _tokens(subwords: SubwordEncoding, measured: MeasuredGroup) -> tuple[TokenView, ...]:
     """Return the tokens of the only row of a side."""
     columns = (measured.roles, measured.importance, measured.z, measured.probability)
     rows = zip(*(column[0].tolist() for column in columns), strict=True)

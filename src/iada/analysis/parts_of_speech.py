@@ -25,7 +25,7 @@ from iada.data.documents import Document
 from iada.data.formats.readers import file_format, read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import untagged
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.tokens.words import words_of_pieces
 from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
@@ -168,7 +168,7 @@ def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", 
 
 
 def token_tags(
-    store: TokenStore, subwords: Subwords, documents: Sequence[Document], tagger: Tagger
+    store: TokenStore, subwords: SubwordEncoding, documents: Sequence[Document], tagger: Tagger
 ) -> tuple[npt.NDArray[np.int64], int]:
     """Tag every source token of a store.
 

@@ -38,6 +38,7 @@ def parse(arguments: Sequence[str]) -> PrepareCommand:
 def run(command: PrepareCommand) -> Path:
     """Prepare, and return the folder."""
     from iada.data.prepared.prepare import Preparation, prepare
+    from iada.runs.corpus import pretrained_subwords
 
     config = command.config
     if config.data.prepared is None:
@@ -53,6 +54,7 @@ def run(command: PrepareCommand) -> Path:
         config.data.prepared,
         windows=config.windows,
         augment=config.augment,
+        pretrained=pretrained_subwords(config),
         strict=command.strict,
         workers=command.workers,
     )
@@ -83,10 +85,13 @@ def _plan(preparation: "Preparation") -> str:
         if settings.merges is None
         else f"{settings.merges:,} merges"
     )
+    encoding = f"{encoding}, pretokenize: {settings.pretokenize}"
+    if preparation.pretrained is not None:
+        encoding = f"the tokenizer of {preparation.pretrained.settings.model}"
     stages = finished_stages(preparation)
     lines += [
         ("format", preparation.data.format),
-        ("encoding", f"{encoding}, pretokenize: {settings.pretokenize}"),
+        ("encoding", encoding),
         ("processes", str(preparation.processes)),
         ("already done", ", ".join(stages) or "nothing"),
         ("prepared folder", str(preparation.output)),
@@ -100,7 +105,7 @@ def _windows(corpus: "PreparedCorpus", command: PrepareCommand) -> str:
 
     subwords = corpus.subwords()
     store = corpus.store("train", subwords)
-    frame = run_frame(command.config, subwords.special)
+    frame = run_frame(command.config, subwords)
     windows = Windows(store, command.config.windows, frame=frame)
     if not len(windows):
         raise DataError("The training split has no window to show: no sentence pair has two sides.")

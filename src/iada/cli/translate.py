@@ -76,7 +76,7 @@ def run(command: TranslateCommand) -> Path:
         print(_plan(command, data, path, output))
         return output
     if not command.overwrite:
-        _refuse_existing(output)
+        _refuse_existing(output, path)
     processes = join_processes()
     if processes.count > 1 and STREAM in (path, output):
         raise ConfigError("Several processes need files as `--input` and `--output`, not `-`.")
@@ -93,6 +93,7 @@ def run(command: TranslateCommand) -> Path:
                 languages=(data.source_language, data.target_language),
                 references=command.references,
                 max_line_bytes=data.max_line_bytes,
+                columns=data.columns,
             )
     if processes.is_main and output != STREAM:
         print(output)
@@ -122,18 +123,26 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
         pieces = split_pieces(data, "test", with_references=False)
     else:
         languages = data.source_language, data.target_language
-        boundaries, limit = command.boundaries or data.boundaries, data.max_line_bytes
-        files = CorpusFiles(path, None, languages, boundaries, max_line_bytes=limit)
+        files = CorpusFiles(
+            path,
+            None,
+            languages,
+            command.boundaries or data.boundaries,
+            max_line_bytes=data.max_line_bytes,
+            columns=data.columns,
+        )
         pieces = file_pieces(detect_format(path.name), files)
     lines, documents = count_lines(pieces)
     return f"{path}: {lines} lines, {documents} documents -> {output}"
 
 
-def _refuse_existing(output: Path) -> None:
+def _refuse_existing(output: Path, source: Path) -> None:
     """Keep a finished translation; one that was interrupted has a journal and is resumed."""
     from iada.decoding.files import journal_file
 
-    if output.is_file() and not journal_file(output).exists():
+    # The input itself is never overwritten, whatever the flags.
+    is_input = output.resolve() == source.resolve()
+    if output.is_file() and not is_input and not journal_file(output).exists():
         raise RunError(
             f"{output} already exists. Give `--overwrite` to replace it, or choose another "
             "`--output`."

@@ -11,7 +11,9 @@ Boundaries = Literal["blank_line", "marker", "none"]
 Split = Literal["train", "dev", "test"]
 MAX_LINE_BYTES = 4_000_000
 """Longest line by default: far beyond any sentence, enough for a book on one line of JSON."""
-FileFormat = Literal["text", "tsv", "jsonl", "sgm", "tags", "dialogue"]
+FileFormat = Literal[
+    "text", "tsv", "csv", "bars", "jsonl", "sgm", "tmx", "xliff", "tags", "dialogue"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +35,19 @@ class DataConfig:
     target_language: str = "de"
     """Language code of the target side."""
     format: Literal["auto", FileFormat] = "auto"
-    """Format of the files; `auto` goes by their names (.tsv, .jsonl, .sgm, .xml, .json,
-    train.tags.*) and takes everything else as plain text."""
+    """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .jsonl, .sgm,
+    .xml, .tmx, .xlf, .xliff, .json, train.tags.*) and takes everything else as plain text."""
     boundaries: Boundaries = "blank_line"
     """What separates documents in plain text: a blank line, a `<d>` line before each document, or
     nothing."""
+    document_column: str | None = None
+    """Column of TSV and CSV, or field of JSON lines, with the document id; by default `document`.
+    A number counts columns from 1 in a file without a header."""
+    source_column: str | None = None
+    """Column or field of the source side; by default `source` or the language code. Dots lead into
+    JSON objects: `translation.en`."""
+    target_column: str | None = None
+    """Column or field of the target side; by default `target` or the language code."""
     max_line_bytes: int = MAX_LINE_BYTES
     """Longest line that is read; a longer one is refused before it is read whole."""
     reference: str | None = None
@@ -58,6 +68,11 @@ class DataConfig:
         rule = "another language than `data.source_language`"
         same = self.source_language == self.target_language
         require(not same, "data.target_language", rule, self.target_language)
+
+    @property
+    def columns(self) -> tuple[str | None, str | None, str | None]:
+        """Columns or fields of document, source and target, if they are named."""
+        return self.document_column, self.source_column, self.target_column
 
     def paths(self, split: Split) -> tuple[Path, Path]:
         """Return the source and target file of a split; the same twice if it is one file."""

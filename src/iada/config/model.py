@@ -86,6 +86,15 @@ class ModelConfig:
     """Context sentences that `docflat` reads on top of `windows.context`; 12 by default."""
     after: int = 0
     """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`)."""
+    pretrained: str | None = None
+    """Folder or hub name of a pre-trained encoder-decoder to start from (Marian, mBART, M2M100,
+    NLLB, T5, BART and others), with its own tokenizer. The keys of size, dropout and positions
+    below, and those of `subwords`, are then the checkpoint's."""
+    source_code: str | None = None
+    """The pre-trained model's own code of the source language, such as `eng_Latn`, where it does
+    not follow from `data.source_language`."""
+    target_code: str | None = None
+    """The pre-trained model's own code of the target language."""
     dim: int = 512
     """Width of the model."""
     feed_forward: int = 2048
@@ -106,6 +115,10 @@ class ModelConfig:
     """Longest sequence that the model can read or write."""
 
     def __post_init__(self) -> None:
+        for name in ("source_code", "target_code"):
+            value = getattr(self, name)
+            rule = "empty without `model.pretrained`"
+            require(self.pretrained is not None or value is None, f"model.{name}", rule, value)
         for name in ("dim", "feed_forward", "heads", "encoder_layers", "decoder_layers"):
             value = getattr(self, name)
             require(value >= 1, f"model.{name}", "at least 1", value)

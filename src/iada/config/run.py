@@ -51,12 +51,34 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         longest, positions = self.windows.max_length, self.model.max_positions
-        rule = f"at most `model.max_positions` ({positions})"
-        require(longest <= positions, "windows.max_length", rule, longest)
+        if self.model.pretrained is None:
+            rule = f"at most `model.max_positions` ({positions})"
+            require(longest <= positions, "windows.max_length", rule, longest)
+            rank = self.train.lora.rank
+            require(rank == 0, "train.lora.rank", "0 without `model.pretrained`", rank)
+        else:
+            self._check_pretrained()
         rule = f"at least `windows.max_length` ({longest}), so that every window fits in a batch"
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
         check_windows(self.model, self.windows)
+
+    def _check_pretrained(self) -> None:
+        """Refuse what needs an encoding of our own."""
+        rule = "{} with `model.pretrained`, whose tokenizer is used as it is"
+        dropout, keys = self.augment.bpe_dropout, self.augment.cipher_keys
+        require(dropout == 0, "augment.bpe_dropout", rule.format(0), dropout)
+        require(not keys, "augment.cipher_keys", rule.format("empty"), list(keys))
+        if self.train.start is not None:
+            raise ConfigError(
+                "`train.start` and `model.pretrained` both say what a run starts from. To go on "
+                f"from a pre-trained run, set `model.pretrained: {self.train.start / 'model'}`."
+            )
+        chosen = self.model.architecture
+        require(chosen == "doc2doc", "model.architecture", rule.format("doc2doc"), chosen)
+        tags, moses = self.subwords.tags, self.subwords.pretokenize
+        require(not tags, "subwords.tags", rule.format("empty"), tags)
+        require(moses == "none", "subwords.pretokenize", rule.format("none"), moses)
 
 
 def mini_run(

@@ -1,10 +1,34 @@
 """Optimisation, validation and stopping."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from iada.config.base import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Low-rank adapters (LoRA) beside the frozen weights of a pre-trained model."""
+
+    rank: int = 0
+    """Rank of the adapters; 0 trains the weights themselves."""
+    alpha: float = 32.0
+    """The output of an adapter is scaled by alpha divided by rank."""
+    dropout: float = 0.05
+    """Dropout on the input of adapters."""
+    targets: tuple[str, ...] = ()
+    """Names of the linear layers that get an adapter, such as `q_proj`; by default every one but
+    the output projection."""
+    merge: bool = False
+    """Whether the finished model has the adapters merged into its weights. Otherwise adapters are
+    saved alone, and loaded with the model that they belong to."""
+
+    def __post_init__(self) -> None:
+        require(self.rank >= 0, "train.lora.rank", "0 or more", self.rank)
+        require(self.alpha > 0, "train.lora.alpha", "above 0", self.alpha)
+        in_range = 0 <= self.dropout < 1
+        require(in_range, "train.lora.dropout", "at least 0 and below 1", self.dropout)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +79,8 @@ class TrainConfig:
     """Compile the model with `torch.compile`. Pays on a GPU, not on a CPU."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass to save memory."""
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    """Adapters to train in place of the weights, for pre-trained models."""
     threads: int = 0
     """CPU threads of each process; 0 leaves PyTorch's choice."""
     keep_memory: bool = True

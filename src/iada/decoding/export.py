@@ -122,8 +122,14 @@ def export_and_check(
     Raises:
         ModelError: a model in float32 disagrees too often; nothing is left behind.
     """
-    requests = held_out_requests(translator, data, windows)
     model, subwords = translator.model, translator.subwords
+    if not isinstance(subwords, Subwords):
+        raise ModelError(
+            "Only models with an encoding of their own can be exported, but this one has the "
+            "tokenizer of a pre-trained model. Convert the run's `model` folder with CTranslate2's "
+            "`ct2-transformers-converter`."
+        )
+    requests = held_out_requests(translator, data, windows)
     export_model(
         model, subwords, folder, quantization=quantization, fingerprint=model_fingerprint(model)
     )

@@ -48,6 +48,7 @@ def translate_file(
     languages: tuple[str, str] = ("en", "de"),
     references: Path | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    columns: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> dict[str, object]:
     """Translate every document of a file; lines that separate documents are kept as they are.
 
@@ -60,11 +61,19 @@ def translate_file(
         languages: codes that may name columns and fields, source first.
         references: for text, a file of reference translations with the same lines.
         max_line_bytes: longest line that is read.
+        columns: columns or fields of document, source and target, if not the usual ones.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
     """
-    files = CorpusFiles(source, references, languages, boundaries, max_line_bytes=max_line_bytes)
+    files = CorpusFiles(
+        source,
+        references,
+        languages,
+        boundaries,
+        max_line_bytes=max_line_bytes,
+        columns=columns,
+    )
     pieces = file_pieces(form or detect_format(source.name), files)
     inputs = [source] if references is None else [source, references]
     return translate_pieces(translator, inputs, pieces, output)

@@ -15,7 +15,9 @@ from iada.config.decode import DecodeConfig, EngineName
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords, load_subwords
+from iada.data.tokens.subwords import SubwordEncoding
+from iada.data.windows.families import check_window_length, pretrained_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines import ENGINES, choose_engine
@@ -31,8 +33,10 @@ from iada.decoding.wavefront import (
     sample_context,
 )
 from iada.errors import ModelError
+from iada.models.adapters import ADAPTER_CONFIG, load_merged
 from iada.models.build import register_models
 from iada.models.observation import Observer
+from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 
@@ -43,7 +47,7 @@ class DocumentTranslator:
     def __init__(
         self,
         model: Any,
-        subwords: Subwords,
+        subwords: SubwordEncoding,
         *,
         windows: WindowConfig,
         decode: DecodeConfig,
@@ -97,15 +101,54 @@ class DocumentTranslator:
         if engine != "auto":
             decode = replace(decode, engine=engine)
         trained = folder.best_model()
-        subwords = Subwords.load(folder.encoding())
+        subwords = load_subwords(folder.encoding())
         return cls(
             load_model(trained),
             subwords,
             windows=config.windows,
             decode=decode,
             exported=decode.exported or default_export(folder, decode.precision),
-            frame=run_frame(config, subwords.special),
+            frame=run_frame(config, subwords),
             processes=processes,
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: Path | str,
+        *,
+        source_language: str,
+        target_language: str,
+        context: int = 0,
+        max_length: int | None = None,
+        decode: DecodeConfig | None = None,
+    ) -> "DocumentTranslator":
+        """Load a stock encoder-decoder of the hub, or of a folder, to translate documents with.
+
+        Such models were trained on single sentences, so there is no context unless it is asked for.
+
+        Args:
+            name: folder or hub name: Marian, mBART, M2M100, NLLB, T5, BART or another.
+            source_language: language of the documents, such as `en`, or the model's own code for
+                it, such as `eng_Latn`.
+            target_language: language to translate into, likewise.
+            context: sentences before the one to translate that the model reads, with its own
+                translations of them.
+            max_length: longest window in tokens; by default what the model can read, or 512.
+            decode: search settings.
+        """
+        subwords = PretrainedSubwords.from_checkpoint(
+            str(name), source_language=source_language, target_language=target_language
+        )
+        longest = max_length or subwords.settings.max_length or WindowConfig.max_length
+        windows = WindowConfig(context=context, max_length=longest)
+        check_window_length(windows, subwords)
+        return cls(
+            load_pretrained(str(name), subwords, dtype=None).to(_device()),
+            subwords,
+            windows=windows,
+            decode=decode or DecodeConfig(),
+            frame=pretrained_frame(subwords),
         )
 
     @overload
@@ -174,7 +217,7 @@ class DocumentTranslator:
         total = 0
         for given in inputs:
             source = self.subwords.encode(given.document.sentences, "source")
-            check_lengths(given.document, source, self.windows.max_length)
+            check_lengths(given.document, source, self.windows.max_length, self.frame)
             total += len(source)
         return total
 
@@ -249,11 +292,17 @@ class DocumentTranslator:
 def load_model(folder: Path) -> Any:
     """Load the model of a folder, onto a GPU if there is one."""
     register_models()
+    if (folder / ADAPTER_CONFIG).is_file():
+        return load_merged(folder).to(_device())
     try:
         model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder} cannot be read: {error}") from None
-    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(_device())
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def default_export(folder: RunFolder, precision: str) -> Path:

@@ -31,7 +31,7 @@ from tqdm import tqdm
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
-from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
 from iada.errors import DataError, ModelError
@@ -91,7 +91,8 @@ class RequestRules:
 
     def __post_init__(self) -> None:
         frame = self.window_frame
-        if self.decode.unit == "window" and (frame.ends == "each" or not frame.target_context):
+        has_separator = frame.ends == "once" and frame.separator != frame.target_end
+        if self.decode.unit == "window" and not (has_separator and frame.target_context):
             raise ModelError(
                 "`decode.unit: window` needs a model that says `<sep>` between the sentences of a "
                 "window, but this one translates sentence by sentence. Set `decode.unit: sentence`."
@@ -240,7 +241,7 @@ class Wavefront:
     """Translates a stream of documents."""
 
     engine: Engine
-    subwords: Subwords
+    subwords: SubwordEncoding
     rules: RequestRules
     sample: ContextSample | None = None
     """Where source context is drawn from, if it is not the document's own."""
@@ -298,7 +299,8 @@ class Wavefront:
     def _encode(self, number: int, given: TranslationInput) -> DocumentState:
         document = given.document
         source = self.subwords.encode(document.sentences, "source")
-        check_lengths(document, source, self.rules.windows.max_length)
+        rules = self.rules
+        check_lengths(document, source, rules.windows.max_length, rules.window_frame)
         context = None
         if self.sample is not None:
             drawn = self.sample.draw_context(number, document, self.rules.windows.context)
@@ -375,12 +377,14 @@ class Wavefront:
             )
 
 
-def check_lengths(document: Document, source: Sequence[Sequence[int]], longest: int) -> None:
+def check_lengths(
+    document: Document, source: Sequence[Sequence[int]], longest: int, frame: Frame
+) -> None:
     """Refuse a document with a sentence that is too long for the model."""
     for number, ids in enumerate(source, start=1):
-        if len(ids) + 1 > longest:
+        if (needed := len(frame.source([ids]))) > longest:
             raise DataError(
-                f"{document.name}: sentence {number} needs {len(ids) + 1} tokens but the "
+                f"{document.name}: sentence {number} needs {needed} tokens but the "
                 f"model was trained for at most {longest}. Split the sentence."
             )
 

@@ -84,10 +84,7 @@ def _sentence(
 ) -> SentenceCxmi:
     document = int(store.document_of[sentence])
     begin, end = store.target.offsets[sentence], store.target.offsets[sentence + 1] - 1
-    pieces = [
-        str(translator.subwords.tokenizer.id_to_token(int(number)))
-        for number in store.target.ids[begin:end]
-    ]
+    pieces = translator.subwords.pieces(store.target.ids[begin:end].tolist())
     return SentenceCxmi(
         document=store.document_names[document],
         sentence=sentence - int(store.document_starts[document]) + 1,

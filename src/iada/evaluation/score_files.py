@@ -8,6 +8,7 @@ from pathlib import Path
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document, ParallelDocument
+from iada.data.formats.file_format import HYPOTHESIS
 from iada.data.formats.lines import read_lines
 from iada.data.formats.readers import FORMATS, file_format, read_documents, read_split
 from iada.data.formats.text import DOCUMENT_MARKER, Span, documents_of, split_documents
@@ -138,7 +139,7 @@ def _translated(
     """Read the translation of documents: in their form, or as text where it cannot be written."""
     if FORMATS[form].pieces is not None:
         languages = data.source_language, data.target_language
-        read = read_documents(path, format=form, languages=languages)
+        read = read_documents(path, format=form, languages=languages, reference=HYPOTHESIS)
         found = [d.target for d in read if isinstance(d, ParallelDocument)]
         if not is_aligned(found, [document.source for document in documents]):
             raise DataError(f"{path} is no translation of the split. Translate it again.")

@@ -177,14 +177,13 @@ def _shared(job: Job) -> dict[str, Any]:
     """Describe what the runs have in common, from one of them."""
     import torch
 
-    from iada.data.tokens.subwords import Subwords
-    from iada.models.build import build_model
+    from iada.data.tokens.pretrained_subwords import load_subwords
+    from iada.models.pretrained import build_shape
 
-    subwords = Subwords.load(RunFolder(job.folder).trained_model())
+    trained = RunFolder(job.folder).trained_model()
+    subwords = load_subwords(trained)
     with torch.device("meta"):
-        model = build_model(
-            job.config.model, vocabulary_size=len(subwords), special=subwords.special
-        )
+        model = build_shape(job.config, subwords, trained)
     scores = _scores(job)
     translation = scores["translation"]
     signatures = dict(filter(None, (metric.signature(scores) for metric in main_metrics())))

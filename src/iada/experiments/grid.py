@@ -28,6 +28,7 @@ from iada.errors import ConfigError, DataError
 from iada.evaluation.comet import with_own_comet
 from iada.experiments.plan import Experiment, Synthetic, System
 from iada.experiments.scheduler import GridTask, Job
+from iada.runs.corpus import check_prepared
 from iada.storage import sha256
 from iada.synthesis.translated import synthesize, synthetic_data
 
@@ -105,7 +106,7 @@ def open_base(config: ExperimentConfig) -> Base:
     run = base.run_config("doc2doc")
     if run.data.prepared is not None:
         corpus = PreparedCorpus.open(run.data.prepared)
-        corpus.check_settings(run.data, run.subwords, run.augment)
+        check_prepared(corpus, run)
     return base
 
 
@@ -323,7 +324,7 @@ class _Builder:
             return config
         try:
             corpus = PreparedCorpus.open(config.data.prepared)
-            corpus.check_settings(config.data, config.subwords, config.augment)
+            check_prepared(corpus, config)
         except DataError:
             if config.method not in self.unserved:
                 self.unserved.add(config.method)

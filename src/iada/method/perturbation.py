@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.config.method import AugmentConfig
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import Subwords
 from iada.errors import ModelError
 
@@ -105,12 +106,12 @@ class Vocabulary:
 
     @classmethod
     def of_tokenizer(cls, tokenizer: Any) -> "Vocabulary":
-        """Read `Subwords`, or a Hugging Face tokenizer.
+        """Read an encoding of ours, of a pre-trained model, or a Hugging Face tokenizer.
 
-        Of the latter, all special and all added tokens are reserved: T5's sentinels, the language
+        Of the last, all special and all added tokens are reserved: T5's sentinels, the language
         codes of mBART and NLLB, `<unk>`.
         """
-        if isinstance(tokenizer, Subwords):
+        if isinstance(tokenizer, Subwords | PretrainedSubwords):
             return cls(
                 owner="the vocabulary",
                 size=len(tokenizer),

@@ -13,20 +13,25 @@ from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
-from iada.data.tokens.subwords import SpecialIds, Subwords, train_subwords
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords
+from iada.data.tokens.subwords import SubwordEncoding, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
+from iada.data.windows.families import check_window_length, encoding_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
 from iada.storage import sha256
 
 
-def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
+def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
+    if isinstance(subwords, PretrainedSubwords):
+        check_window_length(config.windows, subwords)
+        return encoding_frame(subwords)
     model = config.model
     return replace(
-        Frame.stock(special),
+        encoding_frame(subwords),
         ends=model.traits.ends,
         target_context=model.target_context,
         after=model.after,
@@ -34,11 +39,24 @@ def run_frame(config: RunConfig, special: SpecialIds) -> Frame:
     )
 
 
+def pretrained_subwords(config: RunConfig) -> PretrainedSubwords | None:
+    """Load the tokenizer of the pre-trained model that a run starts from, if there is one."""
+    if config.model.pretrained is None:
+        return None
+    return PretrainedSubwords.from_checkpoint(
+        config.model.pretrained,
+        source_language=config.data.source_language,
+        target_language=config.data.target_language,
+        source_code=config.model.source_code,
+        target_code=config.model.target_code,
+    )
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Windows of the training and validation documents."""
 
-    subwords: Subwords
+    subwords: SubwordEncoding
     train: Windows
     dev: Windows
 
@@ -48,16 +66,17 @@ def read_split(config: RunConfig, split: Split) -> list[ParallelDocument]:
     return readers.read_split(config.data, split)
 
 
-def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
+def load_corpus(config: RunConfig, subwords: SubwordEncoding | None = None) -> Corpus:
     """Map the prepared corpus of a run, or read and encode its documents in memory.
 
     Args:
         config: the run.
-        subwords: an encoding to use; without one it is the prepared corpus's, or learned from the
-            training documents.
+        subwords: an encoding to use; without one it is the prepared corpus's, that of the
+            pre-trained model, or learned from the training documents.
     """
     if config.data.prepared is not None:
         return _open_prepared(PreparedCorpus.open(config.data.prepared), config, subwords)
+    subwords = subwords or pretrained_subwords(config)
     train, dev = read_split(config, "train"), read_split(config, "dev")
     if subwords is None:
         moses = configured_moses(config.data, config.subwords)
@@ -75,16 +94,16 @@ def load_corpus(config: RunConfig, subwords: Subwords | None = None) -> Corpus:
     return Corpus(
         subwords=subwords,
         train=training_windows(store, config, subwords),
-        dev=_dev_windows(TokenStore.build(dev, subwords), config),
+        dev=_dev_windows(TokenStore.build(dev, subwords), config, subwords),
     )
 
 
 def _open_prepared(
-    prepared: PreparedCorpus, config: RunConfig, subwords: Subwords | None
+    prepared: PreparedCorpus, config: RunConfig, subwords: SubwordEncoding | None
 ) -> Corpus:
-    prepared.check_settings(config.data, config.subwords, config.augment)
+    check_prepared(prepared, config, subwords)
     encoding = prepared.subwords()
-    if subwords is not None and subwords.tokenizer.to_str() != encoding.tokenizer.to_str():
+    if not _same_encoding(subwords, encoding):
         raise DataError(
             f"{prepared.path} has another byte-pair encoding than the run. "
             "Use the corpus with which the run began."
@@ -94,15 +113,34 @@ def _open_prepared(
     return Corpus(
         subwords=encoding,
         train=training_windows(store, config, encoding),
-        dev=_dev_windows(prepared.store("dev", encoding), config),
+        dev=_dev_windows(prepared.store("dev", encoding), config, encoding),
     )
 
 
-def _dev_windows(store: TokenStore, config: RunConfig) -> Windows:
-    return Windows(store, config.windows, frame=run_frame(config, store.special))
+def check_prepared(
+    prepared: PreparedCorpus, config: RunConfig, subwords: SubwordEncoding | None = None
+) -> None:
+    """Refuse to serve a run whose corpus or encoding, known or not, is another one."""
+    fingerprint = None
+    if config.model.pretrained is not None:
+        own = subwords if isinstance(subwords, PretrainedSubwords) else pretrained_subwords(config)
+        fingerprint = None if own is None else own.fingerprint()
+    prepared.check_settings(config.data, config.subwords, config.augment, fingerprint)
 
 
-def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -> Windows:
+def _same_encoding(known: SubwordEncoding | None, found: SubwordEncoding) -> bool:
+    """Whether a prepared corpus has the encoding of the run, as far as that is known."""
+    if isinstance(known, Subwords) and isinstance(found, Subwords):
+        return known.tokenizer.to_str() == found.tokenizer.to_str()
+    # Fingerprints of pre-trained tokenizers are among the settings.
+    return known is None or type(known) is type(found)
+
+
+def _dev_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding) -> Windows:
+    return Windows(store, config.windows, frame=run_frame(config, subwords))
+
+
+def training_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding) -> Windows:
     """Cut the training windows of a run.
 
     They are those of its subset of documents, with its noise, and drawn as its augmentation asks.
@@ -111,12 +149,12 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: Subwords) -
     documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
     noise = context_noise(config.windows)
     augment, windows = config.augment, config.windows
-    frame = run_frame(config, store.special)
+    frame = run_frame(config, subwords)
     if augment.reads_ciphers:
         return CipheredWindows(
             store, windows, seed=config.seed, frame=frame, documents=documents, noise=noise
         )
-    if augment.bpe_dropout > 0:
+    if augment.bpe_dropout > 0 and isinstance(subwords, Subwords):
         return ResegmentedWindows(
             store,
             windows,

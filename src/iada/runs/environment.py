@@ -101,8 +101,8 @@ def _git_state() -> dict[str, object] | None:
 
 def _git(*arguments: str) -> str | None:
     try:
-        # Without locks: `git status` would otherwise rewrite the index of the user's repository, and
-        # leave its lock file behind if the run is killed meanwhile.
+        # Without locks: `git status` would otherwise rewrite the index of the user's repository,
+        # and leave its lock file behind if the run is killed meanwhile.
         command = ["git", "--no-optional-locks", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -28,7 +28,7 @@ from iada.data.formats.readers import file_format, stream_split
 from iada.data.formats.text import document_lines
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretokenize import SideName
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
@@ -155,7 +155,7 @@ class Copier:
     """Makes copies of documents with one model."""
 
     model: Any
-    subwords: Subwords
+    subwords: SubwordEncoding
     settings: CopySettings
     sentences: int = 0
     """Number of sentence pairs so far."""
@@ -171,6 +171,11 @@ class Copier:
     _word_starts: Tensor | None = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.settings.augment.replacement == "drop" and self.subwords.special.mask is None:
+            raise ConfigError(
+                "The vocabulary of the run's pre-trained model has no mask token to drop words "
+                "with. Choose `--augment.replacement replace`."
+            )
         vocabulary = Vocabulary.of_tokenizer(self.subwords)
         self._replacement = make_replacement(self.settings.augment, vocabulary)
         self._word_starts = word_start_table(self.settings.augment, vocabulary)

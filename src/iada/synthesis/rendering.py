@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from iada.config.data import Boundaries
 from iada.data.formats.text import is_separator
 from iada.data.tokens.pretokenize import SideName
-from iada.data.tokens.subwords import MASK, Subwords
+from iada.data.tokens.subwords import MASK, SubwordEncoding
 from iada.data.tokens.words import characters
 from iada.errors import ConfigError
 
@@ -28,7 +28,7 @@ class Swap:
 
 
 def swaps(
-    subwords: Subwords, tokens: Sequence[str], selected: Sequence[bool], drawn: Sequence[int]
+    subwords: SubwordEncoding, tokens: Sequence[str], selected: Sequence[bool], drawn: Sequence[int]
 ) -> tuple[Swap, ...]:
     """Return what is replaced, in order.
 
@@ -68,7 +68,7 @@ class Rendering:
 
     def text(
         self,
-        subwords: Subwords,
+        subwords: SubwordEncoding,
         sentence: str,
         ids: Sequence[int],
         replaced: Sequence[Swap],

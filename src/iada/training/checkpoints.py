@@ -23,6 +23,7 @@ from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 
+from iada.models.adapters import has_adapters, load_adapter_weights
 from iada.runs.folder import write_manifest
 from iada.storage import remove_folder, sync, sync_folder
 
@@ -192,6 +193,19 @@ class CheckpointTrainer(Trainer):
         scaler = getattr(self.accelerator, "scaler", None)
         if scaler is not None and self.args.should_save:
             save_state(Path(output_dir), SCALER, scaler.state_dict())
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        target = self.model if model is None else model
+        if has_adapters(target):
+            load_adapter_weights(target, Path(resume_from_checkpoint))
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        if has_adapters(self.model):
+            load_adapter_weights(self.model, Path(str(self.state.best_model_checkpoint)))
+        else:
+            super()._load_best_model()
 
     def _load_scaler(self, checkpoint: str | None) -> None:
         scaler = getattr(self.accelerator, "scaler", None)

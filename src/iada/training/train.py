@@ -6,23 +6,28 @@ import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import MarianMTModel, PrinterCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainingArguments, set_seed
 
 from iada.config.base import to_mapping, write_yaml
+from iada.config.method import AugmentConfig
 from iada.config.run import RunConfig
 from iada.config.train import TrainConfig
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator
 from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
-from iada.models.build import build_model
+from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
+from iada.models.pretrained import build_shape, start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import (
@@ -98,10 +103,10 @@ def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
         checkpoint.best.name,
     )
     with staged_folder(folder.model) as staging:
-        for pattern in ("*config.json", "model*.safetensors*"):
+        for pattern in ("*config.json", "*model*.safetensors*"):
             for path in checkpoint.best.glob(pattern):
                 shutil.copyfile(path, staging / path.name)
-        Subwords.load(folder.tokenizer).save(staging)
+        load_subwords(folder.tokenizer).save(staging)
     logger.info("Model saved in %s", folder.model)
 
 
@@ -136,13 +141,7 @@ def _train(
             else:
                 _begin_run(folder, config, record, corpus.subwords)
     set_seed(config.seed)
-    special = corpus.subwords.special
-    model = build_model(
-        config.model,
-        vocabulary_size=len(corpus.subwords),
-        special=special,
-        context=config.windows.context,
-    )
+    model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
     trainer = make_trainer(config, corpus, model, folder)
     if loaded is not None:
@@ -150,7 +149,7 @@ def _train(
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
     if state.is_main_process:
-        _save_model(folder, model, corpus.subwords)
+        _save_model(folder, model, corpus.subwords, merge=config.train.lora.merge)
 
 
 def _check_start(config: RunConfig) -> None:
@@ -193,16 +192,16 @@ def _configure_torch(config: TrainConfig) -> None:
 
 def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
     """Load the corpus, with the encoding of the run folder if it is `shared` there."""
-    known = shared and (folder.tokenizer / "tokenizer.json").is_file()
+    known = shared and (folder.tokenizer / "tokenizer_config.json").is_file()
     tokenizer = folder.tokenizer if known else None
     if not known and config.train.start is not None:
         # The pieces must be those of the weights.
         tokenizer = RunFolder(config.train.start).trained_model()
-    return load_corpus(config, None if tokenizer is None else Subwords.load(tokenizer))
+    return load_corpus(config, None if tokenizer is None else load_subwords(tokenizer))
 
 
 def _begin_run(
-    folder: RunFolder, config: RunConfig, record: Mapping[str, object], subwords: Subwords
+    folder: RunFolder, config: RunConfig, record: Mapping[str, object], subwords: SubwordEncoding
 ) -> None:
     # Before the configuration, with which the run counts as begun: the encoding is learned once.
     with staged_folder(folder.tokenizer) as staging:
@@ -229,9 +228,7 @@ def _describe_changes(folder: RunFolder, changes: Sequence[str]) -> str:
     )
 
 
-def make_trainer(
-    config: RunConfig, corpus: Corpus, model: MarianMTModel, folder: RunFolder
-) -> IadaTrainer:
+def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolder) -> IadaTrainer:
     """Put the trainer of a run together."""
     state = process_state()
 
@@ -247,7 +244,7 @@ def make_trainer(
     trainer = IadaTrainer(
         model,
         training_arguments(config, folder),
-        augment=config.augment,
+        augment=_fit_vocabulary(config.augment, corpus.subwords),
         train_dataset=corpus.train,
         train_sampler=sampler(corpus.train),
         eval_dataset=corpus.dev,
@@ -265,6 +262,15 @@ def make_trainer(
     # It would print every log line to stdout; ours go to `metrics.jsonl` and to stderr.
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+def _fit_vocabulary(augment: AugmentConfig, subwords: SubwordEncoding) -> AugmentConfig:
+    """Drop words by a zero vector where a vocabulary has no mask token."""
+    masks = augment.replaces and augment.replacement == "drop" and augment.drop == "mask"
+    if not masks or subwords.special.mask is not None:
+        return augment
+    logger.info("The vocabulary has no mask token: a dropped word is read as a zero vector.")
+    return replace(augment, drop="zero")
 
 
 def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
@@ -315,13 +321,7 @@ def describe_plan(config: RunConfig) -> str:
     """Say what a run would do, without doing or writing anything."""
     corpus = load_corpus(config)
     with torch.device("meta"):
-        special = corpus.subwords.special
-        model = build_model(
-            config.model,
-            vocabulary_size=len(corpus.subwords),
-            special=special,
-            context=config.windows.context,
-        )
+        model = build_shape(config, corpus.subwords)
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
@@ -359,10 +359,26 @@ def _report_held(windows: Windows) -> None:
         )
 
 
-def _save_model(folder: RunFolder, model: Any, subwords: Subwords) -> None:
+def _save_adapters(model: Any, folder: Path, *, merge: bool) -> None:
+    """Save adapters with the configuration of their model, or merged into it."""
+    model.save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    model.generation_config.save_pretrained(folder)
+    if merge:
+        merged = load_merged(folder)
+        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+            (folder / name).unlink()
+        merged.generation_config = model.generation_config
+        merged.save_pretrained(folder)
+
+
+def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding, *, merge: bool) -> None:
     with staged_folder(folder.model) as staging, warnings.catch_warnings():
         # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
         warnings.simplefilter("ignore")
-        model.save_pretrained(staging)
+        if has_adapters(model):
+            _save_adapters(model, staging, merge=merge)
+        else:
+            model.save_pretrained(staging)
         subwords.save(staging)
     logger.info("Model saved in %s", folder.model)

@@ -151,7 +151,7 @@ def test_uniform_replacement_gives_the_base_rates(trained_run: Path, mini_corpus
     assert other.current.sampled.tolist() != shares.current.sampled.tolist()
 
 
-def test_importance_tilts_the_two_roles_apart(trained_run: Path) -> None:
+def test_the_two_directions_tilt_the_shares_apart(trained_run: Path) -> None:
     tilted = AugmentConfig(measure="gnorm", alpha=1.0)
     shares = perturbed_shares(trained_run, augment=tilted, draws=20)
     base = perturbed_shares(trained_run, augment=UNIFORM)
@@ -160,9 +160,11 @@ def test_importance_tilts_the_two_roles_apart(trained_run: Path) -> None:
     def rate(found: RoleShares) -> np.ndarray:
         return np.asarray(found.expected / found.expected.sum() - found.tokens / found.tokens.sum())
 
-    # The tags that gain in the current sentence lose in the context.
-    gains = rate(shares.current) * rate(shares.context)
-    assert gains.sum() < 0
+    # Tags that gain where important tokens are replaced more often lose where they are kept.
+    opposite = replace(tilted, context_direction="up", current_direction="down")
+    turned = perturbed_shares(trained_run, augment=opposite)
+    for role, other in ((shares.current, turned.current), (shares.context, turned.context)):
+        assert (rate(role) * rate(other)).sum() < 0
     for role in (shares.current, shares.context):
         deviation = np.sqrt(20 * role.expected)
         assert (np.abs(role.sampled - 20 * role.expected) < 4.5 * deviation).all()

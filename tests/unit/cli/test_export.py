@@ -29,7 +29,8 @@ def test_what_is_exported_is_found_and_used(folder: Path, capsys: Capture) -> No
     details = json.loads(translated.with_name("test.de.json").read_text(encoding="utf-8"))
     assert details["engine"] == "ctranslate2"
     # Without a target prefix it is the fastest.
-    translated = translate(parse_translate([str(folder), "--target_context", "none"]))
+    flags = ["--target_context", "none", "--overwrite"]
+    translated = translate(parse_translate([str(folder), *flags]))
     details = json.loads(translated.with_name("test.de.json").read_text(encoding="utf-8"))
     assert details["engine"] == "ctranslate2"
 

@@ -268,6 +268,8 @@ def test_what_would_take_unbounded_time_or_memory_is_refused_in_one_line(
 def test_long_text_and_twenty_levels_are_no_bombs(tmp_path: Path) -> None:
     digits = "9" * 100
     text = f"a: '{digits}'\nb: v{digits}\nc: " + "[" * 19 + "]" * 19 + "\n"
+    # Depth counts and not number: lists side by side are fine.
+    text += "".join(f"d{number}: [1]\n" for number in range(30))
     content = read_yaml(written(tmp_path, text))
     assert (content["a"], content["b"]) == (digits, f"v{digits}")
 

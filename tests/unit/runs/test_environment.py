@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -100,3 +101,18 @@ def test_a_system_that_does_not_tell_its_memory_gives_none(
 
     monkeypatch.setattr("os.sysconf", fail)
     assert environment()["memory_bytes"] is None
+
+
+def test_the_users_repository_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").touch()
+    git("init", "-q")
+    git("add", "a")
+    index = tmp_path / ".git" / "index"
+    # A newer time than the index knows: `git status` would refresh it.
+    os.utime(tmp_path / "a", (2_000_000_000, 2_000_000_000))
+    before = index.read_bytes()
+    assert module._git("status", "--porcelain") == "A  a"
+    assert index.read_bytes() == before

@@ -13,6 +13,9 @@ from iada.config.data import MAX_LINE_BYTES, Boundaries
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.findings import Findings
 
+HYPOTHESIS = "hypothesis"
+"""Field of WMT's JSON lines with the translation of a system, and its name as a reference."""
+
 
 @dataclass(frozen=True)
 class CorpusFiles:
@@ -30,6 +33,15 @@ class CorpusFiles:
     """Translator to take where a file has several references; by default the first."""
     max_line_bytes: int = MAX_LINE_BYTES
     """Longest line that is read."""
+    columns: tuple[str | None, str | None, str | None] = (None, None, None)
+    """Columns or fields of document, source and target; None where the usual names apply."""
+
+    @property
+    def has_numbered_columns(self) -> bool:
+        """Whether columns are given by numbers, as in files without a header."""
+        return self.columns != (None, None, None) and all(
+            name is None or name.isdecimal() for name in self.columns
+        )
 
     def pair(self) -> tuple[Path, Path]:
         """Return the files of both sides; the same file twice if it holds both."""

@@ -2,8 +2,13 @@
 
 A document is `{"id": ..., "source": [...], "target": [...]}`, a sentence pair
 `{"document": ..., "source": "...", "target": "..."}`. The language codes may be used instead of
-`source` and `target`. Pairs of one document are consecutive. Empty lines are ignored. In
-translation the target field is filled and everything else stays.
+`source` and `target`, and `data.document_column` and its like name other fields. Pairs of one
+document are consecutive. Empty lines are ignored. In translation the target field is filled and
+everything else stays.
+
+Two other shapes are recognised by their fields: `{"translation": {"en": ..., "de": ...}}` of
+Hugging Face datasets, and `{"doc_id": ..., "src_text": ..., "refs": {...}}` of WMT, whose text has
+one segment per line. Pairs that do not name their document are told apart by `data.boundaries`.
 
 JSON is parsed strictly, here and for the other formats that use it: NaN, numbers of thousands of
 digits, repeated keys, and nesting too deep for the parser are errors, like a missing bracket.
@@ -17,7 +22,7 @@ from pathlib import Path
 
 from iada.data.documents import ParallelDocument
 from iada.data.formats.assembly import FillableLine, Record, group_lines, group_records
-from iada.data.formats.file_format import CorpusFiles, Format, Piece
+from iada.data.formats.file_format import HYPOTHESIS, CorpusFiles, Format, Piece
 from iada.data.formats.findings import Finding, Findings, problem
 from iada.data.formats.lines import (
     BYTE_ORDER_MARK,
@@ -28,6 +33,7 @@ from iada.data.formats.lines import (
     repair,
     write_lines,
 )
+from iada.data.formats.text import DocumentCounter, is_separator
 from iada.errors import DataError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -105,16 +111,24 @@ def _refuse_constant(name: str) -> object:
 
 def read_jsonl(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
     """Yield the documents of a file with one JSON object per line."""
-    return group_records(files.source, _records(files, findings), findings)
+    lines = _Lines(files, findings, needs_target=True)
+    yield from group_records(files.source, _records(lines, findings), findings)
+    lines.counter.refuse_unknown_boundaries(files.source)
 
 
 def write_jsonl(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> None:
-    """Write one document per line, numbered from 1, with the sides under their language codes."""
+    """Write one document per line, numbered from 1, with the fields that the files are read with.
+
+    By default the sides are under their language codes.
+    """
+    identity, *names = files.columns
+    paths = [(name or code).split(".") for name, code in zip(names, files.languages, strict=True)]
 
     def lines() -> Iterator[str]:
         for number, document in enumerate(documents, start=1):
-            sides = (document.source.sentences, document.target.sentences)
-            record = {"id": number, **dict(zip(files.languages, sides, strict=True))}
+            record: dict[str, object] = {identity or "id": number}
+            for path, side in zip(paths, (document.source, document.target), strict=True):
+                record = _with_value(record, path, list(side.sentences))
             yield json.dumps(record, ensure_ascii=False)
 
     write_lines(files.source, lines())
@@ -123,16 +137,15 @@ def write_jsonl(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> No
 def jsonl_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
     """Yield the documents; targets that are complete already are the reference."""
 
-    def fillable(number: int, line: Line) -> FillableLine:
-        parsed = _parse_line(files, number, line, findings, needs_target=False)
+    def fillable(parsed: "_ParsedLine | None") -> FillableLine:
         if parsed is None:
             return FillableLine(lambda _: "", is_blank=True)
         for found in parsed.problems:
             findings.add(found)
 
         def render(sentences: Sequence[str]) -> str:
-            translation = list(sentences) if parsed.is_whole else sentences[0]
-            return json.dumps(parsed.fields | {parsed.target_name: translation}, ensure_ascii=False)
+            filled = _with_value(parsed.fields, parsed.shape.filled, parsed.value_of(sentences))
+            return json.dumps(filled, ensure_ascii=False)
 
         target = parsed.target
         is_complete = target is not None and len(target) == len(parsed.source)
@@ -141,12 +154,12 @@ def jsonl_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
             source=parsed.source,
             reference=target if is_complete else None,
             document=parsed.document,
-            line=number,
+            line=parsed.number,
             is_whole=parsed.is_whole,
         )
 
-    lines = decoded_lines(files.source, findings, files.max_line_bytes)
-    return group_lines(files.source, (fillable(n, line) for n, line in enumerate(lines, start=1)))
+    lines = _Lines(files, findings, needs_target=False)
+    return group_lines(files.source, map(fillable, lines.parse()))
 
 
 def clean_sentence(
@@ -166,9 +179,71 @@ def clean_sentence(
 
 
 @dataclass(frozen=True)
+class _Shape:
+    """Where a record has its parts: names of fields, outermost first."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    filled: Sequence[str]
+    """What a translation fills."""
+    document: str | None = None
+    """None for the usual one: `id` of a document, `document` of a sentence pair."""
+    is_numbered: bool = False
+    """Whether pairs name no document, so that `data.boundaries` tells documents apart."""
+    is_text: bool = False
+    """Whether a side is a text with one segment per line, and blank lines between paragraphs."""
+
+
+def _find_shape(fields: dict[str, object], files: CorpusFiles) -> _Shape:
+    document, *names = files.columns
+    if "src_text" in fields and names == [None, None]:
+        return _wmt_shape(fields, files.reference, document or "doc_id")
+    is_pair = isinstance(fields.get("translation"), dict) and names == [None, None]
+    if is_pair or any(names):
+        source, target = (
+            name.split(".") if name else ["translation", code] if is_pair else [code]
+            for name, code in zip(names, files.languages, strict=True)
+        )
+        known = document or next((key for key in ("document", "doc_id") if key in fields), None)
+        return _Shape(source, target, target, known, is_numbered=known is None)
+    source_name = "source" if "source" in fields else files.languages[0]
+    code = files.languages[1]
+    uses_code = "target" not in fields and (code in fields or source_name != "source")
+    target = [code if uses_code else "target"]
+    return _Shape([source_name], target, target, document)
+
+
+def _wmt_shape(fields: dict[str, object], reference: str | None, document: str) -> _Shape:
+    filled = [HYPOTHESIS]
+    refs = fields.get("refs")
+    target = ["refs", reference or next(iter(refs), "") if isinstance(refs, dict) else ""]
+    if reference == HYPOTHESIS:
+        target = filled
+    elif isinstance(_value_at(fields, target), dict):
+        target = [*target, "ref"]
+    return _Shape(["src_text"], target, filled, document, is_text=True)
+
+
+def _value_at(fields: object, path: Sequence[str]) -> object:
+    for name in path:
+        if not isinstance(fields, dict) or name not in fields:
+            return _MISSING
+        fields = fields[name]
+    return fields
+
+
+def _with_value(fields: object, path: Sequence[str], value: object) -> dict[str, object]:
+    """Return a copy of an object with a value at a path."""
+    kept = fields if isinstance(fields, dict) else {}
+    first, *rest = path
+    return {**kept, first: _with_value(kept.get(first), rest, value) if rest else value}
+
+
+@dataclass(frozen=True)
 class _ParsedLine:
+    number: int
     fields: dict[str, object]
-    target_name: str
+    shape: _Shape
     source: tuple[str, ...]
     target: tuple[str, ...] | None
     """None if there is none and none is needed."""
@@ -176,35 +251,73 @@ class _ParsedLine:
     is_whole: bool = False
     problems: tuple[Finding, ...] = ()
 
+    def value_of(self, sentences: Sequence[str]) -> object:
+        """Return translated sentences as the value of a field."""
+        if self.shape.is_text:
+            remaining = iter(sentences)
+            lines = str(_value_at(self.fields, self.shape.source)).split("\n")
+            return "\n".join(next(remaining) if line.strip() else line for line in lines)
+        return list(sentences) if self.is_whole else sentences[0]
 
-def _parse_line(
-    files: CorpusFiles, number: int, line: Line, findings: Findings, *, needs_target: bool
-) -> _ParsedLine | None:
-    """Return the record of a line with its problems; None for an empty line."""
-    if isinstance(line, str) and not line.strip():
-        return None
-    file = files.source
-    fields = _parse_object(file, number, line)
-    if isinstance(fields, Finding):
-        return _ParsedLine({}, "", ("",), ("",), problems=(fields,))
-    source_name, target_name = _side_names(fields, files.languages)
-    source, target = (fields.get(name, _MISSING) for name in (source_name, target_name))
-    if not needs_target and target in (None, [], ""):
-        target = _MISSING
-    sides = (source, target)
-    is_whole = any(isinstance(side, list) for side in sides)
-    problems: list[Finding] = []
-    document = _document_id(file, number, fields, is_whole, problems)
-    if is_whole and not all(isinstance(side, list) or side is _MISSING for side in sides):
-        message = "has a list on one side only. A document has two lists, a pair two texts."
-        problems.append(problem("malformed_record", file, number, message))
-    sentences = _sentences(source, file, number, problems, findings)
-    translations = None
-    if needs_target or target is not _MISSING:
-        translations = _sentences(target, file, number, problems, findings)
-    return _ParsedLine(
-        fields, target_name, sentences, translations, document, is_whole, tuple(problems)
-    )
+
+_UNKNOWN = _Shape((), (), ())
+
+
+class _Lines:
+    """The lines of a file as records."""
+
+    def __init__(self, files: CorpusFiles, findings: Findings, *, needs_target: bool) -> None:
+        self.files = files
+        self.findings = findings
+        self.needs_target = needs_target
+        self.counter = DocumentCounter(files.boundaries)
+
+    def parse(self) -> Iterator[_ParsedLine | None]:
+        """Yield the record of each line with its problems; None for an empty line."""
+        lines = decoded_lines(self.files.source, self.findings, self.files.max_line_bytes)
+        for number, line in enumerate(lines, start=1):
+            if isinstance(line, str) and _is_boundary(line, self.files):
+                self.counter.document_of(line)
+                yield None
+                continue
+            fields = _parse_object(self.files.source, number, line)
+            if isinstance(fields, Finding):
+                yield _ParsedLine(number, {}, _UNKNOWN, ("",), ("",), problems=(fields,))
+            else:
+                yield self._parse(number, line, fields)
+
+    def _parse(self, number: int, line: Line, fields: dict[str, object]) -> _ParsedLine:
+        file, shape = self.files.source, _find_shape(fields, self.files)
+        sides = [_value_at(fields, path) for path in (shape.source, shape.target)]
+        if not self.needs_target and sides[1] in (None, [], ""):
+            sides[1] = _MISSING
+        if shape.is_text:
+            sides = [_segments(side) for side in sides]
+        is_whole = any(isinstance(side, list) for side in sides)
+        problems: list[Finding] = []
+        if shape.is_numbered and not is_whole:
+            document = self.counter.document_of(line)
+        else:
+            document = _document_id(file, number, fields, shape.document, is_whole, problems)
+        if is_whole and not all(isinstance(side, list) or side is _MISSING for side in sides):
+            message = "has a list on one side only. A document has two lists, a pair two texts."
+            problems.append(problem("malformed_record", file, number, message))
+        source = _sentences(sides[0], file, number, problems, self.findings)
+        target = None
+        if self.needs_target or sides[1] is not _MISSING:
+            target = _sentences(sides[1], file, number, problems, self.findings)
+        return _ParsedLine(
+            number, fields, shape, source, target, document, is_whole, tuple(problems)
+        )
+
+
+def _is_boundary(line: str, files: CorpusFiles) -> bool:
+    """Tell whether a line has no record: it is empty, or the stated boundary."""
+    return not line.strip() or is_separator(line, files.boundaries)
+
+
+def _segments(text: object) -> object:
+    return [line for line in text.split("\n") if line.strip()] if isinstance(text, str) else text
 
 
 def _parse_object(file: Path, number: int, line: Line) -> dict[str, object] | Finding:
@@ -220,18 +333,8 @@ def _parse_object(file: Path, number: int, line: Line) -> dict[str, object] | Fi
     return fields
 
 
-def _side_names(fields: dict[str, object], languages: tuple[str, str]) -> tuple[str, str]:
-    """Return the names of the source and target fields; the target need not be there."""
-    source = "source" if "source" in fields else languages[0]
-    has_code = languages[1] in fields
-    uses_code = "target" not in fields and (has_code or source != "source")
-    return source, languages[1] if uses_code else "target"
-
-
-def _records(files: CorpusFiles, findings: Findings) -> Iterator[Record]:
-    lines = decoded_lines(files.source, findings, files.max_line_bytes)
-    for number, line in enumerate(lines, start=1):
-        parsed = _parse_line(files, number, line, findings, needs_target=True)
+def _records(lines: _Lines, findings: Findings) -> Iterator[Record]:
+    for parsed in lines.parse():
         if parsed is None:
             for tally in (findings.source, findings.target):
                 tally.read += 1
@@ -241,7 +344,7 @@ def _records(files: CorpusFiles, findings: Findings) -> Iterator[Record]:
         findings.source.read += len(parsed.source)
         findings.target.read += len(target)
         yield Record(
-            number, parsed.document, parsed.source, target, parsed.problems, parsed.is_whole
+            parsed.number, parsed.document, parsed.source, target, parsed.problems, parsed.is_whole
         )
 
 
@@ -250,9 +353,14 @@ _MISSING = ()
 
 
 def _document_id(
-    file: Path, line: int, fields: dict[str, object], is_whole: bool, problems: list[Finding]
+    file: Path,
+    line: int,
+    fields: dict[str, object],
+    field: str | None,
+    is_whole: bool,
+    problems: list[Finding],
 ) -> str | None:
-    name = "id" if is_whole else "document"
+    name = field or ("id" if is_whole else "document")
     # A whole document may do without an id, but not have one that cannot be used.
     if is_whole and name not in fields:
         return None

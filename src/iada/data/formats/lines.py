@@ -116,6 +116,11 @@ def read_bytes(path: Path) -> bytes:
     return b"".join(_limit_size(path, _byte_blocks(path, None)))
 
 
+def byte_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file in blocks, unpacked if its name ends in `.gz`."""
+    return _byte_blocks(path, None)
+
+
 def repaired_lines(
     path: Path, findings: Findings, max_bytes: int = MAX_LINE_BYTES
 ) -> Iterator[Line]:

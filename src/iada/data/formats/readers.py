@@ -14,16 +14,20 @@ from typing import Literal
 from iada.config.base import require
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats import dialogue, jsonl, sgm, text, tsv
+from iada.data.formats import delimited, dialogue, exchange, jsonl, sgm, text
 from iada.data.formats.file_format import CorpusFiles, Format, Piece
 from iada.data.formats.findings import Findings
 from iada.errors import DataError
 
 FORMATS: Mapping[FileFormat, Format] = {
     "tags": text.TAGS,
-    "tsv": tsv.FORMAT,
+    "tsv": delimited.TSV,
+    "csv": delimited.CSV,
+    "bars": delimited.BARS,
     "jsonl": jsonl.FORMAT,
     "sgm": sgm.FORMAT,
+    "tmx": exchange.TMX,
+    "xliff": exchange.XLIFF,
     "dialogue": dialogue.FORMAT,
     # Any name is plain text if no other format claims it.
     "text": text.TEXT,
@@ -63,6 +67,7 @@ def split_files(data: DataConfig, split: Split) -> CorpusFiles:
         boundaries=data.boundaries,
         reference=data.reference,
         max_line_bytes=data.max_line_bytes,
+        columns=data.columns,
     )
 
 
@@ -178,7 +183,9 @@ def describe_written(data: DataConfig, folder: Path, *, several: bool = False) -
         several: whether there will be more than one document.
     """
     key = file_format(data, "train")
-    is_one_document = key == "text" and data.boundaries == "none"
+    files = split_files(data, "train")
+    has_ids = files.columns[0] is not None or not files.has_numbered_columns
+    is_one_document = data.boundaries == "none" and (key == "text" or not has_ids)
     if FORMATS[key].write is not None and not (is_one_document and several):
         return replace(data, folder=folder, prepared=None)
     return replace(

@@ -46,6 +46,33 @@ def is_separator(line: str, boundaries: Boundaries) -> bool:
     return line.strip() == _SEPARATORS[boundaries]
 
 
+class DocumentCounter:
+    """Numbers the documents of a file of sentence pairs that do not name their document."""
+
+    def __init__(self, boundaries: Boundaries) -> None:
+        self._boundaries = boundaries
+        self._document = 1
+        self._separators = self._pairs = 0
+        self._has_pairs = False
+
+    def document_of(self, line: Line) -> str | None:
+        """Return the id of the document of the next line; None if it is a boundary."""
+        if isinstance(line, str) and is_separator(line, self._boundaries):
+            self._document += self._has_pairs
+            self._has_pairs = False
+            self._separators += 1
+            return None
+        self._has_pairs = True
+        self._pairs += 1
+        return str(self._document)
+
+    def refuse_unknown_boundaries(self, path: Path) -> None:
+        """Refuse a file of several sentence pairs without any boundary, unless that is stated."""
+        if self._boundaries != "none" and self._pairs > 1 and not self._separators:
+            what = "blank line" if self._boundaries == "blank_line" else "`<d>` line"
+            raise DataError(_UNSEPARATED.format(path=path, lines=self._pairs, what=what))
+
+
 @dataclass(frozen=True)
 class Span:
     """Lines `start` to `stop` (0-based, exclusive) of a file that form one document."""
@@ -163,6 +190,11 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         return Piece(list, Document(f"{path.name}:{number}", tuple(lines)), reference)
 
     for place, (line, other) in enumerate(_side_by_side(files, findings), start=1):
+        if place == 1 and line.lstrip().lower().startswith(_MARKUP):
+            raise DataError(
+                f"{path}:1: begins with {line.strip()[:20]!r}, so it is markup and not plain text. "
+                "Give its sentences as plain text, TSV or JSON lines."
+            )
         is_boundary = is_separator(line, boundaries)
         if other is not None and is_boundary != is_separator(other, boundaries):
             raise DataError(
@@ -183,6 +215,7 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         yield document()
 
 
+_MARKUP = ("<?xml", "<!doctype", "<tmx", "<xliff", "<html")
 _ALIGNED = "References must have the lines of the source."
 
 

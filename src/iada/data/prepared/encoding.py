@@ -19,15 +19,18 @@ from typing import TypeVar, cast
 import numpy as np
 
 from iada.data.documents import ParallelDocument
-from iada.data.prepared.store import StoredIds, StoreWriter, id_type
+from iada.data.prepared.store import Ids, Side, StoredIds, StoreWriter, id_type
 from iada.data.tokens.ciphers import Ciphers
-from iada.data.tokens.pretokenize import Moses, untagged
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretokenize import Moses, SideName, untagged
+from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.subwords import SubwordEncoding, Subwords
 from iada.data.tokens.words import WordEncoder
 from iada.errors import RunError
 
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
+_Encode = Callable[[Sequence[str], SideName], Ids]
+"""(tokens,): sentences one after the other, each followed by `<sep>`."""
 
 
 def usable_cores() -> int:
@@ -165,7 +168,7 @@ def write_store(
     Returns:
         The closed writer, for its counts.
     """
-    subwords = Subwords.load(tokenizer)
+    subwords = load_subwords(tokenizer)
     keys = subwords.ciphers.keys if cipher and subwords.ciphers is not None else ()
     dtype = id_type(len(subwords))
     writer = StoreWriter(folder, sep=subwords.special.sep, dtype=dtype, cipher_keys=keys)
@@ -219,14 +222,25 @@ def _chunks(documents: Iterable[ParallelDocument]) -> Iterator[_Chunk]:
 
 
 def _encode(tokenizer: Path, keys: tuple[int, ...], chunk: _Chunk) -> _Encoded:
-    encoder = loaded(tokenizer, lambda: WordEncoder(Subwords.load(tokenizer)))
-    dtype = np.dtype(id_type(len(encoder.subwords)))
-    ciphers = encoder.subwords.ciphers if keys else None
+    subwords, encode = loaded(tokenizer, lambda: _encoder(load_subwords(tokenizer)))
+    dtype = np.dtype(id_type(len(subwords)))
+    ciphers = subwords.ciphers if keys else None
     plain, *ciphered = (
-        encoder.encode(text, "source").astype(dtype) for text in _sources(chunk.source, ciphers)
+        encode(text, "source").astype(dtype) for text in _sources(chunk.source, ciphers)
     )
-    target = encoder.encode(chunk.target, "target").astype(dtype)
+    target = encode(chunk.target, "target").astype(dtype)
     return _Encoded(plain, target, ciphered, chunk.sizes, chunk.names)
+
+
+def _encoder(subwords: SubwordEncoding) -> tuple[SubwordEncoding, _Encode]:
+    """Return an encoding and the fastest way to encode many sentences with it."""
+    if isinstance(subwords, Subwords):
+        return subwords, WordEncoder(subwords).encode
+
+    def encode(sentences: Sequence[str], side: SideName) -> Ids:
+        return Side.of(subwords.encode(sentences, side), subwords.special.sep).ids
+
+    return subwords, encode
 
 
 def _tokenize(

@@ -10,9 +10,11 @@ import json
 import logging
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,8 @@ from iada.data.prepared.prepared_corpus import (
 )
 from iada.data.tokens.ciphers import Ciphers, learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
-from iada.data.tokens.subwords import train_subwords
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords
+from iada.data.tokens.subwords import SubwordEncoding, train_subwords
 from iada.errors import DataError, RunError
 from iada.storage import locked, sha256, write_text
 
@@ -54,6 +57,8 @@ class Preparation:
     """The noisy context that the manifest describes, if there is any."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     """The ciphers that the encoding is learned with, if there are any."""
+    pretrained: PretrainedSubwords | None = None
+    """The encoding of a pre-trained model, in place of one that is learned."""
     strict: bool = False
     """Refuse a corpus with errors instead of keeping what is right and counting the rest."""
     workers: int = 0
@@ -79,6 +84,11 @@ class Preparation:
         """Number of worker processes."""
         return self.workers or usable_cores()
 
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """Identity of the pre-trained encoding, if there is one."""
+        return None if self.pretrained is None else self.pretrained.fingerprint()
+
     def plan(self) -> dict[str, Any]:
         """Return everything that the result depends on; reads the input files once."""
         for split in self.splits:
@@ -93,7 +103,7 @@ class Preparation:
         return {
             "format": FORMAT,
             "iada": __version__,
-            "settings": store_settings(self.data, self.subwords, self.augment),
+            "settings": store_settings(self.data, self.subwords, self.augment, self.fingerprint),
             "inputs": inputs,
         }
 
@@ -157,7 +167,9 @@ def _finished(preparation: Preparation, plan: dict[str, Any]) -> PreparedCorpus:
             "`--data.prepared`, or remove it yourself."
         )
     corpus = PreparedCorpus.open(output)
-    corpus.check_settings(preparation.data, preparation.subwords, preparation.augment)
+    corpus.check_settings(
+        preparation.data, preparation.subwords, preparation.augment, preparation.fingerprint
+    )
     if corpus.manifest["inputs"] != plan["inputs"]:
         raise RunError(
             f"{output} was prepared from other files than those of {preparation.data.folder}. "
@@ -215,14 +227,21 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
             # The alphabet must be known before the first sentence is enciphered: read it ahead.
             ahead = iterate_documents(preparation.data, "train", Findings())
             ciphers = learn_ciphers(ahead, preparation.augment, tags=config.tags)
-            subwords = train_subwords(
-                _training_text(preparation, checks, findings, workers, ciphers),
-                vocabulary_size=config.vocabulary_size,
-                merges=config.merges,
-                moses=configured_moses(preparation.data, config),
-                ciphers=ciphers,
-                tags=config.tags,
-            )
+            text = _training_text(preparation, checks, findings, workers, ciphers)
+            subwords: SubwordEncoding
+            if preparation.pretrained is None:
+                subwords = train_subwords(
+                    text,
+                    vocabulary_size=config.vocabulary_size,
+                    merges=config.merges,
+                    moses=configured_moses(preparation.data, config),
+                    ciphers=ciphers,
+                    tags=config.tags,
+                )
+            else:
+                # Nothing to learn, but the text is checked as it goes by.
+                deque(text, maxlen=0)
+                subwords = preparation.pretrained
         write_text(folder / "checks.json", _json(findings.summary()))
         write_text(folder / "checks.txt", findings.table() + "\n")
     with _stage(preparation.partial, "tokenizer") as folder:

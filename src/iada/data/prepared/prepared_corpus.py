@@ -19,7 +19,8 @@ from iada.config.base import to_mapping
 from iada.config.data import DataConfig, Split, SubwordConfig, WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.prepared.store import TokenStore, id_type
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.pretrained_subwords import load_subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.conditions import (
     NoiseDescription,
     context_noise,
@@ -76,12 +77,12 @@ class PreparedCorpus:
         """Names of the splits."""
         return tuple(self.manifest["splits"])
 
-    def subwords(self) -> Subwords:
-        """Load the byte-pair encoding."""
-        return Subwords.load(self.path / "tokenizer")
+    def subwords(self) -> SubwordEncoding:
+        """Load the encoding."""
+        return load_subwords(self.path / "tokenizer")
 
     def store(
-        self, split: str, subwords: Subwords, *, cipher_keys: Sequence[int] = ()
+        self, split: str, subwords: SubwordEncoding, *, cipher_keys: Sequence[int] = ()
     ) -> TokenStore:
         """Map the token store of a split, with the source of these ciphers."""
         if split not in self.splits:
@@ -105,10 +106,14 @@ class PreparedCorpus:
         return "\n".join([checks, first, *table, vocabulary])
 
     def check_settings(
-        self, data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+        self,
+        data: DataConfig,
+        subwords: SubwordConfig,
+        augment: AugmentConfig | None = None,
+        pretrained: str | None = None,
     ) -> None:
         """Refuse a run that was configured with another corpus or encoding."""
-        given = store_settings(data, subwords, augment)
+        given = store_settings(data, subwords, augment, pretrained)
         # A setting that is newer than the folder had its default when the folder was made.
         saved = store_settings(DataConfig(), SubwordConfig()) | self.manifest["settings"]
         # Keys of both: the ciphers of an encoding are listed only if it has any.
@@ -157,16 +162,32 @@ class PreparedCorpus:
 
 
 def store_settings(
-    data: DataConfig, subwords: SubwordConfig, augment: AugmentConfig | None = None
+    data: DataConfig,
+    subwords: SubwordConfig,
+    augment: AugmentConfig | None = None,
+    pretrained: str | None = None,
 ) -> dict[str, Any]:
-    """Return the settings that a prepared corpus depends on, by key."""
+    """Return the settings that a prepared corpus depends on, by key.
+
+    Args:
+        data: the corpus.
+        subwords: the encoding to learn.
+        augment: the ciphers to learn it with.
+        pretrained: fingerprint of the pre-trained tokenizer that is used in its place.
+    """
     settings = {
-        f"data.{key}": value for key, value in to_mapping(data).items() if key not in _NOT_IN_STORE
+        f"data.{key}": value
+        for key, value in to_mapping(data).items()
+        # Columns are listed only if they are named: older folders do not list them.
+        if key not in _NOT_IN_STORE and not (key.endswith("_column") and value is None)
     }
     settings |= {f"subwords.{key}": value for key, value in to_mapping(subwords).items()}
     if augment is not None and augment.cipher_keys:
         settings["augment.cipher_keys"] = list(augment.cipher_keys)
         settings["augment.cipher_cased"] = augment.cipher_cased
+    if pretrained is not None:
+        # The tokenizer itself, wherever the model lies and whatever it is called.
+        settings["model.pretrained"] = f"tokenizer sha256:{pretrained}"
     return settings
 
 
@@ -214,7 +235,7 @@ def describe_work(
         subset_seed: seed of the low-resource subsets to describe.
         windows: the noise to describe, if there is any.
     """
-    subwords = Subwords.load(folder / "tokenizer")
+    subwords = load_subwords(folder / "tokenizer")
     dtype = id_type(len(subwords))
     train = TokenStore.open(folder / "train", subwords.special, dtype=dtype)
     sizes = np.diff(train.document_starts)

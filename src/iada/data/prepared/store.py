@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from iada.data.documents import ParallelDocument
 from iada.data.tokens.ciphers import Ciphers
-from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.errors import DataError
 
 Ids = npt.NDArray[np.int32]
@@ -78,7 +78,7 @@ class TokenStore:
     def build(
         cls,
         documents: Sequence[ParallelDocument],
-        subwords: Subwords,
+        subwords: SubwordEncoding,
         *,
         ciphers: Ciphers | None = None,
     ) -> "TokenStore":

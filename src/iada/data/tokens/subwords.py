@@ -9,10 +9,11 @@ Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Protocol
 
 from tokenizers import (
     AddedToken,
@@ -51,14 +52,78 @@ class SpecialIds:
     eos: int
     unk: int
     sep: int
-    mask: int
+    """What follows every sentence in the token store; `</s>` itself in pre-trained vocabularies,
+    which have no separator."""
+    mask: int | None
+    """None where a pre-trained vocabulary has none."""
     tags: tuple[int, ...] = ()
     """What may begin a source sentence to tell where it comes from."""
+    others: tuple[int, ...] = ()
+    """What else is no text in a pre-trained vocabulary: language codes, sentinels."""
 
     @property
     def all(self) -> tuple[int, ...]:
-        """All special ids."""
-        return (self.pad, self.bos, self.eos, self.unk, self.sep, self.mask, *self.tags)
+        """All special ids, each once."""
+        mask = () if self.mask is None else (self.mask,)
+        common = (self.pad, self.bos, self.eos, self.unk, self.sep)
+        return tuple(dict.fromkeys((*common, *mask, *self.tags, *self.others)))
+
+
+class SubwordEncoding(Protocol):
+    """What the package asks of an encoding: our own, or that of a pre-trained model."""
+
+    @property
+    def special(self) -> SpecialIds:
+        """Ids of the special tokens."""
+        ...
+
+    @property
+    def tags(self) -> Mapping[str, int]:
+        """Id of each tag that may begin a source sentence."""
+        ...
+
+    @property
+    def moses(self) -> Moses | None:
+        """The tokenisation that comes first, if any."""
+        ...
+
+    @property
+    def ciphers(self) -> Ciphers | None:
+        """The ciphers that the encoding was learned with, if any."""
+        ...
+
+    @property
+    def reserved_ids(self) -> tuple[int, ...]:
+        """Ids that replacement never draws."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of rows of the embedding matrix."""
+        ...
+
+    def encode(self, sentences: Sequence[str], side: SideName | None = None) -> list[list[int]]:
+        """Encode sentences without special tokens; an empty sentence has no tokens."""
+        ...
+
+    def decode(self, ids: Sequence[int], side: SideName = "target") -> str:
+        """Turn tokens back into text; special tokens vanish."""
+        ...
+
+    def joined(self, ids: Sequence[int]) -> str:
+        """Return the text before detokenisation; special tokens vanish."""
+        ...
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return what tokens spell, `▁` for a space."""
+        ...
+
+    def split_tag(self, sentence: str) -> tuple[str | None, str]:
+        """Return the tag that a source sentence begins with, if any, and the rest."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write everything that loading needs."""
+        ...
 
 
 class Subwords:

@@ -46,6 +46,9 @@ class Frame:
     """What stands between sentences where they end `once`."""
     source_begin: tuple[int, ...] = ()
     """What opens the source."""
+    prompt: int = 0
+    """How many tokens at the end of `source_begin` are text, an instruction to the model: special
+    where they stand, ordinary everywhere else."""
     ends: Literal["once", "each"] = "once"
     """Whether a window is opened and closed once, or each of its sentences is."""
     target_context: bool = True
@@ -65,10 +68,15 @@ class Frame:
             separator=special.sep,
         )
 
+    def __post_init__(self) -> None:
+        if self.prompt and self.ends == "each":
+            raise ValueError("a prompt opens a window once")
+
     @property
     def tokens(self) -> frozenset[int]:
         """All ids that the frame may write; never perturbed."""
-        own = (*self.source_begin, *self.source_end, *self.target_begin)
+        begin = self.source_begin[: len(self.source_begin) - self.prompt]
+        own = (*begin, *self.source_end, *self.target_begin)
         return frozenset((*own, self.target_end, self.separator))
 
     @property

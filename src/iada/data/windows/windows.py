@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Ids, Offsets, Side, TokenStore
-from iada.data.tokens.subwords import Subwords
+from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import IGNORED, Gathered, Role, Roles, Rows, Window, noise_key
 from iada.data.windows.conditions import ABSENT, ContextNoise, with_noisy_context
 from iada.data.windows.frame import Frame, frame_source, frame_target
@@ -136,12 +136,15 @@ class Windows:
         if self.config.loss_on == "current":
             labels[:learned] = IGNORED
         source_ids = np.array(frame.source(source), dtype=np.int32)
+        opening = len(frame.source_begin)
         target_ids = np.array(frame.decoder_input(target), dtype=np.int32)
         begin = len(frame.source([*source[: len(before)], ()])) - len(frame.source_end)
         final = len(frame.source(source[: len(before) + len(now)]))
+        source_roles = _roles(source_ids, begin, final, self._special)
+        source_roles[opening - frame.prompt : opening] = Role.SPECIAL
         return Window(
             source_ids=source_ids,
-            source_roles=_roles(source_ids, begin, final, self._special),
+            source_roles=source_roles,
             target_ids=target_ids,
             target_roles=_roles(target_ids, learned + 1, len(target_ids), self._special),
             labels=labels,
@@ -157,6 +160,10 @@ class Windows:
         drawn_source, drawn_target = self.draw(keys)
         source = frame_source(drawn_source, self.frame, sep)
         target = frame_target(drawn_target, self.frame, sep)
+        source_roles = _roles_at_once(source.ids, source.is_context, self._special)
+        opening = len(self.frame.source_begin)
+        for place in range(opening - self.frame.prompt, opening):
+            source_roles[np.cumsum(source.lengths) - source.lengths + place] = Role.SPECIAL
         labels = target.labels
         if self.config.loss_on == "current":
             labels[target.is_context] = IGNORED
@@ -165,7 +172,7 @@ class Windows:
         current = int(self.spans.current[number])
         return Rows(
             source_ids=source.ids,
-            source_roles=_roles_at_once(source.ids, source.is_context, self._special),
+            source_roles=source_roles,
             source_lengths=source.lengths,
             target_ids=target.ids,
             # The input is one token behind: what stands where context ends belongs to the frame.
@@ -255,7 +262,7 @@ def _roles_at_once(ids: Ids, is_context: npt.NDArray[np.bool_], special: tuple[i
     return table[is_context.view(np.int8), np.minimum(ids, table.shape[1] - 1)]
 
 
-def describe_window(window: Window, subwords: Subwords) -> str:
+def describe_window(window: Window, subwords: SubwordEncoding) -> str:
     """Return the tokens of both sides with their roles, and which labels are in the loss."""
     source = [
         (str(position), piece, Role(role).name.lower())

@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from iada.config.decode import DecodeConfig
-from iada.data.tokens.subwords import BOS, MASK, PAD, SEP, Subwords
+from iada.data.tokens.subwords import BOS, MASK, PAD, SEP, SubwordEncoding
 from iada.decoding.engines.interface import (
     EngineSetup,
     Hypothesis,
@@ -90,7 +90,7 @@ class CTranslate2Engine:
 
     name = "ctranslate2"
 
-    def __init__(self, folder: Path, subwords: Subwords, config: DecodeConfig) -> None:
+    def __init__(self, folder: Path, subwords: SubwordEncoding, config: DecodeConfig) -> None:
         """Load a converted model.
 
         Args:

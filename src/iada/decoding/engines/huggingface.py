@@ -93,6 +93,9 @@ class HuggingFaceEngine:
                 # `generate` warns of a length penalty in greedy search.
                 length_penalty=None if is_greedy else self.config.length_penalty,
                 early_stopping=False,
+                # Checkpoints may force a language code, which the prefix has already.
+                forced_bos_token_id=None,
+                forced_eos_token_id=None,
                 max_length=None,
                 max_new_tokens=max(r.max_new for r in requests) + 1,
                 pad_token_id=special.pad,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
-from iada.data.tokens.subwords import SpecialIds, Subwords
+from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class EngineSetup:
 
     model: Any
     """A Hugging Face encoder-decoder."""
-    subwords: Subwords
+    subwords: SubwordEncoding
     """Its tokenizer."""
     windows: WindowConfig
     """How the model sees context."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import yaml
 
 from iada.config.data import FileFormat
 from iada.data.formats.findings import Kind, severity_of
@@ -27,7 +28,10 @@ def examples(heading: str) -> list[str]:
     [
         ("TSV", 0, "t.tsv", [LETTER, [("Dear Anna!", "Liebe Anna!")]]),
         ("JSON lines", 0, "t.jsonl", [LETTER, [("Dear Anna!", "Liebe Anna!")]]),
+        ("JSON lines", 2, "t.jsonl", [LETTER]),
         ("SGM and XML", 1, "t.xml", [LETTER]),
+        ("TMX and XLIFF", 0, "t.tmx", [LETTER]),
+        ("TMX and XLIFF", 1, "t.xlf", [LETTER]),
         (
             "Dialogues",
             0,
@@ -42,6 +46,17 @@ def test_the_files_that_are_shown_can_be_read(
     outcome = read(name, {name: examples(heading)[place]})
     assert outcome.documents == expected
     assert outcome.log == []
+
+
+def test_the_csv_and_the_pairs_that_are_shown_can_be_read(read: Read) -> None:
+    settings, content = examples("CSV and other columns")
+    columns = yaml.safe_load(settings)["data"]
+    assert columns.pop("train").endswith(".csv")
+    outcome = read("t.csv", {"t.csv": content}, **columns)
+    assert outcome.documents == [[("Hello, Anna!", "Hallo, Anna!"), LETTER[0]]]
+    content = examples("JSON lines")[1]
+    outcome = read("t.jsonl", {"t.jsonl": content}, boundaries="none")
+    assert outcome.documents == [LETTER]
 
 
 def test_the_sgm_that_is_shown_can_be_read(read: Read) -> None:

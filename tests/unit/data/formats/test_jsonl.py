@@ -166,3 +166,64 @@ def test_a_line_that_cannot_be_decoded_is_left_out(read: Read) -> None:
 def test_a_file_without_records_is_refused(read: Read, text: str) -> None:
     with pytest.raises(DataError, match=r"t\.jsonl holds no sentence"):
         read("t.jsonl", {"t.jsonl": text})
+
+
+def lines_of(*records: object) -> str:
+    return "".join(f"{json.dumps(record) if record else ''}\n" for record in records)
+
+
+def test_fields_can_be_named_and_nested(read: Read) -> None:
+    content = lines_of(
+        {"talk": 1, "text": {"src": "a", "tgt": "A"}}, {"talk": 2, "text": {"src": "b", "tgt": "B"}}
+    )
+    columns = {"document_column": "talk", "source_column": "text.src", "target_column": "text.tgt"}
+    assert read("t.jsonl", {"t.jsonl": content}, **columns).documents == [
+        [("a", "A")],
+        [("b", "B")],
+    ]
+
+
+def test_pairs_of_hugging_face_datasets_are_told_apart_by_boundaries(read: Read) -> None:
+    pair = {"translation": {"en": "a", "de": "A"}}
+    files = {"t.jsonl": lines_of(pair, pair, None, pair)}
+    outcome = read("t.jsonl", files)
+    assert [len(document) for document in outcome.documents] == [2, 1]
+    assert outcome.units == [(4, 3, 0, 1)] * 2
+    files = {"t.jsonl": lines_of(pair, pair)}
+    assert [len(d) for d in read("t.jsonl", files, boundaries="none").documents] == [2]
+    with pytest.raises(DataError, match=r"2 lines but no blank line"):
+        read("t.jsonl", files)
+    files = {"t.jsonl": lines_of(pair | {"doc_id": "x"}, pair | {"doc_id": "y"})}
+    assert read("t.jsonl", files).names == ["t.jsonl:x", "t.jsonl:y"]
+
+
+WMT = {
+    "doc_id": "d1",
+    "src_text": "a\nb\n\nc",
+    "refs": {"refA": {"ref": "A\nB\n\nC"}, "refB": {"ref": "AA\nBB\nCC"}},
+}
+
+
+def test_texts_of_wmt_have_a_segment_on_each_line(read: Read) -> None:
+    outcome = read("t.jsonl", {"t.jsonl": lines_of(WMT)})
+    assert outcome.documents == [[("a", "A"), ("b", "B"), ("c", "C")]]
+    assert outcome.names == ["t.jsonl:d1"]
+    outcome = read("t.jsonl", {"t.jsonl": lines_of(WMT)}, reference="refB")
+    assert [target for _, target in outcome.documents[0]] == ["AA", "BB", "CC"]
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"refs": {}}, "missing_field"),
+        ({"refs": {"refA": {"ref": "A\nB"}}}, "count_mismatch"),
+        ({"doc_id": ""}, "missing_field"),
+        ({"src_text": 3}, "malformed_record"),
+    ],
+)
+def test_a_text_of_wmt_that_does_not_fit_is_left_out(
+    read: Read, change: dict[str, object], kind: str
+) -> None:
+    outcome = read("t.jsonl", {"t.jsonl": lines_of(WMT | change, WMT)})
+    assert len(outcome.documents) == 1
+    assert {found["kind"] for found in outcome.log} >= {kind}

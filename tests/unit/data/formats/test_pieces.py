@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from iada.data.documents import ParallelDocument
 from iada.data.formats.file_format import CorpusFiles, Piece
-from iada.data.formats.readers import detect_format, file_pieces
+from iada.data.formats.readers import detect_format, file_pieces, read_documents
 from iada.errors import DataError
 
 
@@ -146,3 +147,28 @@ def test_references_must_be_complete_to_count(tmp_path: Path) -> None:
 def test_a_bad_record_is_refused_with_its_line(tmp_path: Path, row: object, message: str) -> None:
     with pytest.raises(DataError, match=message):
         shouted(jsonl(tmp_path, {"source": ["a"]}, row))
+
+
+def test_the_hypothesis_of_wmt_is_filled_and_paragraphs_stay(tmp_path: Path) -> None:
+    record = {"doc_id": "d1", "src_text": "a\n b\n\nc\n", "refs": {"refA": {"ref": "x\ny\nz"}}}
+    (piece,) = jsonl(tmp_path, record)
+    assert piece.document is not None
+    assert piece.document.sentences == ("a", " b", "c")
+    assert piece.reference is not None
+    assert piece.reference.sentences == ("x", "y", "z")
+    (line,) = piece.render(["A", "B", "C"])
+    assert json.loads(line) == record | {"hypothesis": "A\nB\n\nC\n"}
+    (tmp_path / "out.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    (read,) = read_documents(tmp_path / "out.jsonl", reference="hypothesis")
+    assert isinstance(read, ParallelDocument)
+    assert read.target.sentences == ("A", "B", "C")
+
+
+def test_the_target_of_a_hugging_face_pair_is_filled(tmp_path: Path) -> None:
+    rows = [{"id": 1, "translation": {"en": "a"}}, {"translation": {"en": "b", "de": "old"}}]
+    lines, documents = shouted(jsonl(tmp_path, *rows))
+    assert documents == [("a", "b")]
+    assert [json.loads(line) for line in lines] == [
+        {"id": 1, "translation": {"en": "a", "de": "A"}},
+        {"translation": {"en": "b", "de": "B"}},
+    ]

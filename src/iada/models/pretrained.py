@@ -1,0 +1,121 @@
+"""Models that start from a pre-trained checkpoint.
+
+The checkpoint's own class, weights and dropout are used as they are, but no layer is ever dropped
+as a whole. No code that comes with a checkpoint is ever run.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+
+from iada.config.run import RunConfig
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_config
+from iada.data.tokens.subwords import SubwordEncoding
+from iada.data.windows.families import pretrained_frame
+from iada.errors import ModelError
+from iada.models.adapters import add_adapters
+from iada.models.build import build_model
+
+logger = logging.getLogger(__name__)
+
+
+def load_pretrained(
+    name: str, subwords: PretrainedSubwords, *, dtype: torch.dtype | None = torch.float32
+) -> Any:
+    """Load a pre-trained model to train or to translate with.
+
+    Args:
+        name: folder or hub name.
+        subwords: its tokenizer, for the pair of languages.
+        dtype: type of the weights; optimisation needs float32. None keeps that of the checkpoint.
+    """
+    config = read_model_config(name)
+    for rate in ("encoder_layerdrop", "decoder_layerdrop"):
+        if getattr(config, rate, 0.0):
+            # A skipped layer takes no part in an update, which distributed training does not allow;
+            # and without the last of them the loss would not depend on the source.
+            logger.info("%s: `%s` is %s; set to 0.", name, rate, getattr(config, rate))
+            setattr(config, rate, 0.0)
+    try:
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            name,
+            config=config,
+            dtype="auto" if dtype is None else dtype,
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"`model.pretrained`: {name} cannot be loaded. ({reason})") from None
+    model.generation_config = _generation_config(subwords)
+    return model
+
+
+def start_model(
+    config: RunConfig, subwords: SubwordEncoding, checkpoint: Path | None = None
+) -> Any:
+    """Return the model that a run begins with, built at random or pre-trained.
+
+    Args:
+        config: the run.
+        subwords: its encoding.
+        checkpoint: where to read the weights of a pre-trained model that a run continues with; the
+            model that it once started from may be gone.
+    """
+    if not isinstance(subwords, PretrainedSubwords):
+        return _build(config, subwords)
+    # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
+    name = str(config.model.pretrained)
+    if config.train.lora.rank:
+        # A checkpoint has adapters alone; the Trainer loads them.
+        model = load_pretrained(name, subwords)
+        add_adapters(model, config.train.lora, name)
+        return model
+    return load_pretrained(name if checkpoint is None else str(checkpoint), subwords)
+
+
+def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
+    """Return a model of the right shape with no particular weights, to count parameters.
+
+    Args:
+        config: the run.
+        subwords: its encoding.
+        folder: where the trained model lies, if it is there already.
+    """
+    if isinstance(subwords, PretrainedSubwords):
+        name = str(config.model.pretrained)
+        has_config = folder is not None and (folder / "config.json").is_file()
+        settings = read_model_config(str(folder) if has_config else name)
+        model = AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
+        if config.train.lora.rank:
+            add_adapters(model, config.train.lora, name)
+        return model
+    return _build(config, subwords)
+
+
+def _build(config: RunConfig, subwords: SubwordEncoding) -> Any:
+    return build_model(
+        config.model,
+        vocabulary_size=len(subwords),
+        special=subwords.special,
+        context=config.windows.context,
+    )
+
+
+def _generation_config(subwords: PretrainedSubwords) -> GenerationConfig:
+    """Return settings for `generate` without the habits of the checkpoint's original task.
+
+    Checkpoints ask for their own beams, penalties and forbidden words; the search settings of a run
+    say all of that. What opens a translation into the target language stays.
+    """
+    begin, special = pretrained_frame(subwords).target_begin, subwords.special
+    return GenerationConfig(  # type: ignore[no-untyped-call]
+        pad_token_id=special.pad,
+        bos_token_id=special.bos,
+        eos_token_id=special.eos,
+        decoder_start_token_id=begin[0],
+        forced_bos_token_id=begin[1] if len(begin) == 2 else None,
+    )
