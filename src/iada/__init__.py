@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from iada.data.documents import Document, ParallelDocument
     from iada.data.formats.readers import read_documents
     from iada.data.windows.batch import Role
+    from iada.data.windows.document_windows import DocumentWindows
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.scores import evaluate
     from iada.method.importance import importance
@@ -27,6 +28,7 @@ __all__ = [
     "AugmentedObjective",
     "Document",
     "DocumentTranslator",
+    "DocumentWindows",
     "Drop",
     "IadaTrainer",
     "ParallelDocument",
@@ -48,6 +50,7 @@ _MODULES = {
     "AugmentedObjective": "iada.method.objective",
     "Document": "iada.data.documents",
     "DocumentTranslator": "iada.decoding.translator",
+    "DocumentWindows": "iada.data.windows.document_windows",
     "Drop": "iada.method.perturbation",
     "IadaTrainer": "iada.training.trainer",
     "ParallelDocument": "iada.data.documents",

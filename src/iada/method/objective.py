@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
+from iada.errors import DataError
 from iada.method.fused import fused_losses
 from iada.method.importance import MEASURES, measure_tokens
 from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
@@ -106,6 +107,7 @@ class AugmentedObjective:
             update: number of the update, for what depends on it; see `settings_at`.
             module: the wrapper (DDP, compiled) to call in place of the model itself.
         """
+        self._check_keys(batch)
         config = settings_at(self.config, update)
         # Found once: on a GPU the host waits for the number of positions.
         positions = loss_positions(batch["labels"])
@@ -118,6 +120,20 @@ class AugmentedObjective:
         changes = self._changes(config, batch, original)
         perturbed = self._forward(batch, positions, changes, module=module)
         return self._combined(config, original, perturbed, batch)
+
+    def _check_keys(self, batch: Batch) -> None:
+        """Refuse a batch that was collated for another trainer."""
+        needed = ["labels", "noise_key"]
+        for stream in self.observer.streams:
+            needed += [stream.ids, *(group.roles for group in stream.groups)]
+            needed += [] if stream.mask is None else [stream.mask]
+        if missing := [key for key in dict.fromkeys(needed) if key not in batch]:
+            raise DataError(
+                f"The batch lacks {', '.join(f'`{key}`' for key in missing)}; it has "
+                f"{', '.join(f'`{key}`' for key in batch)}. Importance needs to know which tokens "
+                "are context: cut windows with `iada.DocumentWindows`, pass its `collator` as "
+                "`data_collator`, and set `remove_unused_columns=False`."
+            )
 
     def _make_replacements(
         self, given: Replacement | None, vocabulary: Vocabulary | None
