@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iada.method.selection import replacement_probability, standardize
     from iada.training.trainer import IadaTrainer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AugmentConfig",

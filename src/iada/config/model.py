@@ -143,6 +143,11 @@ class ModelConfig:
                     f"`model.{key}` means nothing to `model.architecture: {self.architecture}`; "
                     f"it belongs to {', '.join(readers)}. Remove the key."
                 )
+        if self.pretrained is not None and self.architecture != "doc2doc":
+            raise ConfigError(
+                f"`model.architecture: {self.architecture}` is built from scratch, but "
+                f"`model.pretrained` is {self.pretrained!r}. Remove one of the two keys."
+            )
         sides = self.context_sides
         if sides is not None:
             rule = f"{' or '.join(self.traits.sides)} with `{self.architecture}`"

@@ -8,6 +8,7 @@ folders or processes: see `iada.experiments.grid`.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from iada.config.model import ARCHITECTURES, Architecture
 from iada.errors import ConfigError, did_you_mean
 from iada.experiments.plan import Change, Experiment, PlannedRow, Ranges, Synthetic, System
 
@@ -30,6 +31,16 @@ _FOUR = (_DOC2DOC, _WORD_REPLACE, _TNORM, _GNORM)
 # With the control that tells importance apart from the two-view objective.
 _FIVE = (_DOC2DOC, _WORD_REPLACE, _UNIFORM, _TNORM, _GNORM)
 _MEASURES = (("tnorm", "TNorm", _TNORM), ("gnorm", "GNorm", _GNORM))
+# The document-level systems of the paper's main table, as its authors ran or quoted them: HAN-joint
+# and DocFlat_D.
+_ARCHITECTURES: tuple[tuple[Architecture, str, tuple[Change, ...]], ...] = (
+    ("han", "HAN", (("model.context_sides", "both"),)),
+    ("san", "SAN", ()),
+    ("hybrid", "Hybrid", ()),
+    ("flat", "FlatTrans", ()),
+    ("gtrans", "GTrans", ()),
+    ("docflat", "DocFlat", (("model.gate", "hard"),)),
+)
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[str, ...]:
@@ -111,12 +122,45 @@ def _main(_: Ranges) -> Experiment:
         _WORD_REPLACE,
         _plain("bpe_dropout", "BPE-dropout"),
         _plain("cipher", "CipherDAug"),
+        *(_on_architecture(_DOC2DOC, name) for name, *_ in _ARCHITECTURES),
         _plain("iada_drop_tnorm", "IADA (Drop, TNorm)"),
         _plain("iada_drop_gnorm", "IADA (Drop, GNorm)"),
         _TNORM,
         _GNORM,
     )
     return Experiment("main", "Main results", rows, "doc2doc", navigation="Main")
+
+
+def _on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
+    """Return a row on another architecture; an augmented one lets gradients reach all context."""
+    (title, changes), *_ = [(title, c) for other, title, c in _ARCHITECTURES if other == name]
+    label = title if row is _DOC2DOC else f"{title} + {row.label}"
+    changes = (("model.architecture", name), *changes)
+    if row is not _DOC2DOC and "stop_context" in ARCHITECTURES[name].keys:
+        # GNorm would find that no context token matters, and all rows are to differ in one thing.
+        changes, label = (*changes, ("model.stop_context", False)), f"{label}, gradients flow"
+    key = name if row is _DOC2DOC else f"{name}_{row.key}"
+    return replace(_changed(row, key, label, *changes), series=title)
+
+
+def _architectures(__: Ranges) -> Experiment:
+    rows = [replace(row, series="Doc2Doc") for row in (_DOC2DOC, _UNIFORM, _TNORM, _GNORM)]
+    for name, *_ in _ARCHITECTURES:
+        plain = _on_architecture(_DOC2DOC, name)
+        augmented = (_on_architecture(row, name) for row in (_UNIFORM, _TNORM, _GNORM))
+        rows += [plain, *(replace(row, against=plain.key) for row in augmented)]
+    return Experiment(
+        "architectures",
+        "Importance-aware augmentation on every architecture",
+        tuple(rows),
+        "doc2doc",
+        heading="Architectures",
+        navigation="Architectures",
+        question="Does augmentation add to what an architecture gains by itself? Each architecture "
+        "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
+        "the two views alone are worth. Where an original stops gradients at context, augmented "
+        "rows let them flow, because GNorm could not see context otherwise.",
+    )
 
 
 def _directions(_: Ranges) -> Experiment:
@@ -410,6 +454,7 @@ def _controls(ranges: Ranges) -> Experiment:
 
 EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
+    "architectures": _architectures,
     "controls": _controls,
     "alpha_sweep": _alpha_sweep,
     "directions": _directions,

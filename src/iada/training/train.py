@@ -159,6 +159,12 @@ def _check_start(config: RunConfig) -> None:
     folder = RunFolder(config.train.start)
     folder.trained_model()
     found = folder.config().model
+    if config.model.pretrained is not None or found.pretrained is not None:
+        raise RunError(
+            "`train.start` is for models built from scratch, but "
+            f"{'this run' if found.pretrained is None else folder.path} has `model.pretrained`. "
+            "Remove one of the two keys."
+        )
     for name in ("dim", "feed_forward", "heads"):
         theirs, own = getattr(found, name), getattr(config.model, name)
         if theirs != own:

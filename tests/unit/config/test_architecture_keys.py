@@ -58,6 +58,11 @@ def test_target_context_is_read_where_a_decoder_can_use_it(
             "`model.wide_layers` must be between 0 and the number of layers (6), but is 7.",
         ),
         ({"architecture": "flat", "after": -1}, "`model.after` must be 0 or more, but is -1."),
+        (
+            {"architecture": "han", "pretrained": "some/model"},
+            "`model.architecture: han` is built from scratch, but `model.pretrained` is "
+            "'some/model'. Remove one of the two keys.",
+        ),
         ({"architecture": "hen"}, "`model.architecture` must be one of doc2doc, flat,"),
     ],
 )

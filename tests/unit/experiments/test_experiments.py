@@ -59,11 +59,36 @@ def test_main_has_the_rows_of_the_paper() -> None:
         "word_replace",
         "bpe_dropout",
         "cipher",
+        "han",
+        "san",
+        "hybrid",
+        "flat",
+        "gtrans",
+        "docflat",
         "iada_drop_tnorm",
         "iada_drop_gnorm",
         *IADA,
     ]
     assert rows["sentence_level"] == System("doc2doc", (("windows.context", 0),))
+    hard = (("model.architecture", "docflat"), ("model.gate", "hard"))
+    assert rows["docflat"] == System("doc2doc", hard)
+
+
+def test_every_architecture_is_compared_with_doc2doc_and_augmented_with_itself() -> None:
+    experiment = build("architectures")
+    against = {row.key: row.against for row in experiment.rows}
+    assert len(against) == 4 * 7
+    assert against["gtrans"] == "doc2doc"
+    assert against["gtrans_iada_replace_gnorm"] == "gtrans"
+    rows = systems(experiment)
+    # GNorm cannot see context that gets no gradient.
+    flows = ("model.stop_context", False)
+    for name in ("han", "san", "hybrid"):
+        assert flows in rows[f"{name}_iada_replace_gnorm"].changes
+        assert flows not in rows[name].changes
+    labels = {row.key: row.label for row in experiment.rows}
+    assert labels["san_iada_replace_gnorm"] == "SAN + IADA (Repl, GNorm), gradients flow"
+    assert labels["flat_iada_replace_gnorm"] == "FlatTrans + IADA (Repl, GNorm)"
 
 
 def test_directions_are_all_pairs_of_signs_for_both_measures() -> None:

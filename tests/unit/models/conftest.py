@@ -10,14 +10,12 @@ from torch import Tensor
 
 from iada.config.data import WindowConfig
 from iada.config.model import ModelConfig
-from iada.config.run import RunConfig
 from iada.data.prepared.store import Side, TokenStore
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch, Collator
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.models.build import build_model
-from iada.runs.corpus import run_frame
 
 VOCABULARY = 40
 Pair = tuple[list[int], list[int]]
@@ -70,8 +68,14 @@ class System:
 
     def frame(self, special: SpecialIds) -> Frame:
         """Return the frame of its windows."""
-        windows = WindowConfig(context=self.context, max_length=90)
-        return run_frame(RunConfig(model=self.config, windows=windows), special)
+        config = self.config
+        return replace(
+            Frame.stock(special),
+            ends=config.traits.ends,
+            target_context=config.target_context,
+            after=config.after,
+            far_context=config.far,
+        )
 
     def windows(self, special: SpecialIds, documents: list[list[Pair]], **keys: Any) -> Windows:
         """Cut documents as a run would."""

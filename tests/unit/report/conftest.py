@@ -196,6 +196,10 @@ def all_results() -> list[Results]:
     """Every experiment, with the keys and settings that `iada experiment` writes."""
     plain = four_rows()
     ablations = {
+        "architectures": [
+            make_row(name, system | {"model.architecture": "gtrans"}, (25.0, 25.5, 26.0))
+            for name, system in (("GTrans", DOC2DOC), ("GTrans + GNorm", GNORM))
+        ],
         "directions": [
             make_row(
                 f"{name}, context {context}, current {current}",
