@@ -156,3 +156,22 @@ def test_unknown_layers_are_refused(
 def test_adapters_need_a_pretrained_model() -> None:
     with pytest.raises(ConfigError, match=r"`train\.lora\.rank` must be 0 without"):
         RunConfig(train=TrainConfig(lora=LoraConfig(rank=4)))
+
+
+def test_adapters_learn_with_recomputed_activations_and_in_bfloat16(
+    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
+) -> None:
+    config = _config(
+        tmp_path / "run",
+        mini_corpus,
+        checkpoint("bart"),
+        LoraConfig(rank=2, targets=("q_proj", "v_proj")),
+        method="iada_drop_gnorm",
+    )
+    changed = replace(
+        config.train, gradient_checkpointing=True, precision="bf16", max_updates=2, validate_every=2
+    )
+    run = train(replace(config, train=changed)).path
+    learned = load_file(run / "model" / "adapter_model.safetensors")
+    assert {name.split(".")[-3] for name in learned} == {"q_proj", "v_proj"}
+    assert any(bool(tensor.any()) for name, tensor in learned.items() if "lora_B" in name)

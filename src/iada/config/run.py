@@ -74,8 +74,6 @@ class RunConfig:
                 "`train.start` and `model.pretrained` both say what a run starts from. To go on "
                 f"from a pre-trained run, set `model.pretrained: {self.train.start / 'model'}`."
             )
-        chosen = self.model.architecture
-        require(chosen == "doc2doc", "model.architecture", rule.format("doc2doc"), chosen)
         tags, moses = self.subwords.tags, self.subwords.pretokenize
         require(not tags, "subwords.tags", rule.format("empty"), tags)
         require(moses == "none", "subwords.pretokenize", rule.format("none"), moses)
