@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from iada.cli.experiment import parse
-from iada.experiments.definitions import build_experiment, with_rows
+from iada.experiments.definitions import build_experiment
 from iada.experiments.grid import build_grid, open_base
-from iada.experiments.plan import Ranges
+from iada.experiments.plan import Ranges, with_rows
 
 KILLS = 2
 

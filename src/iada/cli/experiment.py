@@ -37,9 +37,9 @@ def run(config: ExperimentConfig) -> Path:
     Raises:
         RunError: runs or results have failed; everything else is done and written.
     """
-    from iada.experiments.definitions import build_experiment, choose_experiments, with_rows
+    from iada.experiments.definitions import build_experiment, choose_experiments
     from iada.experiments.grid import build_grid, open_base
-    from iada.experiments.plan import Ranges
+    from iada.experiments.plan import Ranges, with_rows
     from iada.experiments.scheduler import attempt, describe_failures
 
     base = open_base(config)

@@ -81,24 +81,6 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(EXPERIMENTS)
 
 
-def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
-    """Return an experiment with some of its rows and those that they are compared with.
-
-    Raises:
-        ConfigError: a key is no row of the experiment.
-    """
-    known = [row.key for row in experiment.rows]
-    for key in keys:
-        if key not in known:
-            raise ConfigError(
-                f"`rows` has `{key}`, but `{experiment.name}` has no such row. "
-                f"{did_you_mean(key, known)}"
-            )
-    kept = {experiment.baseline, *keys}
-    kept |= {row.against for row in experiment.rows if row.key in kept and row.against}
-    return replace(experiment, rows=tuple(row for row in experiment.rows if row.key in kept))
-
-
 def _plain(method: str, label: str) -> PlannedRow:
     return PlannedRow(method, label, System(method))
 

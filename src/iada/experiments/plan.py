@@ -1,8 +1,10 @@
 """What an experiment is before it is run: systems, rows, what is compared, and how it is shown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from iada.errors import ConfigError, did_you_mean
 
 Synthetic = Literal["back_translate", "forward_translate"]
 Change = tuple[str, str | int | float]
@@ -92,3 +94,21 @@ class Experiment:
     caption: str = ""
     """Of the figure."""
     tables: tuple[TableView, ...] = ("systems",)
+
+
+def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
+    """Return an experiment with some of its rows and those that they are compared with.
+
+    Raises:
+        ConfigError: a key is no row of the experiment.
+    """
+    known = [row.key for row in experiment.rows]
+    for key in keys:
+        if key not in known:
+            raise ConfigError(
+                f"`rows` has `{key}`, but `{experiment.name}` has no such row. "
+                f"{did_you_mean(key, known)}"
+            )
+    kept = {experiment.baseline, *keys}
+    kept |= {row.against for row in experiment.rows if row.key in kept and row.against}
+    return replace(experiment, rows=tuple(row for row in experiment.rows if row.key in kept))

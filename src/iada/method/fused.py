@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from iada.method.chunks import Head, RequiredGradients, accumulate_losses, default_chunk_rows
 from iada.method.losses import Sums, Terms
 from iada.method.selection import at_least_float32
-from iada.models.projection import LinearProjection
+from iada.models.observation import LinearProjection
 
 
 def fused_losses(

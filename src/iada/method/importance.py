@@ -31,8 +31,7 @@ from iada.method.selection import (
     group_z_scores,
     stream_heads,
 )
-from iada.models.observation import Observation, Observer, Stream, tensors
-from iada.models.projection import LinearProjection
+from iada.models.observation import LinearProjection, Observation, Observer, Stream, tensors
 from iada.seeding import generator as seeded_generator
 
 

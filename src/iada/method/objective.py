@@ -32,10 +32,10 @@ from iada.models.observation import (
     Changes,
     Observation,
     Observer,
+    linear_projection,
     loss_positions,
     tensors,
 )
-from iada.models.projection import linear_projection
 from iada.seeding import generator as seeded_generator
 
 Computation = Literal["fused", "plain"]

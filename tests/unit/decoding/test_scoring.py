@@ -14,8 +14,7 @@ from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import Subwords
 from iada.data.windows.windows import Windows
-from iada.decoding.scoring import token_log_probabilities
-from iada.decoding.translator import DocumentTranslator
+from iada.decoding.translator import DocumentTranslator, token_log_probabilities
 from iada.errors import ModelError
 from iada.models.build import build_model
 from iada.models.observation import Observer

@@ -15,8 +15,7 @@ from iada.data.formats.contrapro import read_contrastive
 from iada.data.prepared.store import TokenStore
 from iada.data.windows.batch import Collator
 from iada.data.windows.windows import Windows
-from iada.decoding.scoring import token_log_probabilities
-from iada.decoding.translator import DocumentTranslator
+from iada.decoding.translator import DocumentTranslator, token_log_probabilities
 from iada.evaluation.contrastive import contrastive_accuracy
 from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.models.observation import Observer

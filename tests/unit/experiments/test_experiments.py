@@ -5,13 +5,8 @@ import pytest
 from iada.config.experiment import ExperimentConfig
 from iada.config.method import METHOD_NAMES
 from iada.errors import ConfigError
-from iada.experiments.definitions import (
-    build_experiment,
-    choose_experiments,
-    experiment_names,
-    with_rows,
-)
-from iada.experiments.plan import Experiment, Ranges, System
+from iada.experiments.definitions import build_experiment, choose_experiments, experiment_names
+from iada.experiments.plan import Experiment, Ranges, System, with_rows
 from iada.report.runs import METHOD_LABELS
 
 EXPERIMENT_NAMES = experiment_names()

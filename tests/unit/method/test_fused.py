@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from iada.method import chunks
 from iada.method.fused import fused_losses, nll_gradient, token_nll
 from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
-from iada.models.projection import LinearProjection
+from iada.models.observation import LinearProjection
 
 DIM, VOCABULARY = 6, 20
 BOTH = Terms(nll_weights=(0.5, 2.0), smoothing=0.1, agreement=AgreementTerm(3.0))

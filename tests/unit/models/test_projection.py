@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.errors import ModelError
-from iada.models.projection import linear_projection, output_projection
+from iada.models.observation import linear_projection, output_projection
 
 ARCHITECTURES = ("marian", "bart", "mbart", "m2m100", "t5")
 Build = Callable[..., Any]
