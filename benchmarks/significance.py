@@ -25,8 +25,12 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from iada.config.evaluate import EvaluateConfig
-from iada.evaluation.significance import paired_bootstrap, paired_randomization
-from iada.evaluation.sufficient_statistics import measure_bleu, measure_chrf
+from iada.evaluation.significance import (
+    measure_bleu,
+    measure_chrf,
+    paired_bootstrap,
+    paired_randomization,
+)
 
 SEED = 12_345
 Result = TypeVar("Result")

@@ -17,7 +17,7 @@ from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import EOS
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator, token_log_probabilities
-from iada.evaluation.sufficient_statistics import FloatArray
+from iada.evaluation.significance import FloatArray
 from iada.models.observation import Observer
 
 

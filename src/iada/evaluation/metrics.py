@@ -1,7 +1,7 @@
 """Metrics of translations and of runs: one table, `METRICS`, which everything else reads.
 
 A metric says how it is called, shown and computed. Those of translations are computed from the
-counts of sentences or documents (`iada.evaluation.sufficient_statistics`). Learned metrics such as
+counts of sentences or documents (`iada.evaluation.significance`). Learned metrics such as
 COMET score segments: sentences, or blocks of sentences (SLIDE, Raunak et al., 2024). Metrics of
 runs are read from what a run has recorded.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
-from iada.evaluation.sufficient_statistics import (
+from iada.evaluation.significance import (
     Measurement,
     measure_bleu,
     measure_chrf,

@@ -26,11 +26,11 @@ from iada.evaluation.metrics import (
 )
 from iada.evaluation.significance import (
     Comparison,
+    Measurement,
     holm,
     paired_bootstrap,
     paired_randomization,
 )
-from iada.evaluation.sufficient_statistics import Measurement
 
 
 def length_statistics(bleu: Measurement, number: int) -> dict[str, float]:

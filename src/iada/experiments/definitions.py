@@ -10,7 +10,17 @@ from dataclasses import replace
 
 from iada.config.model import ARCHITECTURES, Architecture
 from iada.errors import ConfigError, did_you_mean
-from iada.experiments.plan import Change, Experiment, PlannedRow, Ranges, Synthetic, System
+from iada.experiments.plan import (
+    Change,
+    Experiment,
+    PlannedRow,
+    Ranges,
+    Synthetic,
+    System,
+    changed_row,
+    matched_row,
+    plain_row,
+)
 
 ALL = "all"
 """Name that stands for every experiment."""
@@ -81,32 +91,17 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(EXPERIMENTS)
 
 
-def _plain(method: str, label: str) -> PlannedRow:
-    return PlannedRow(method, label, System(method))
-
-
-def _changed(row: PlannedRow, key: str, label: str, *changes: Change) -> PlannedRow:
-    system = replace(row.system, changes=row.system.changes + changes)
-    return replace(row, key=key, label=label, system=system)
-
-
-def _matched(row: PlannedRow, key: str, label: str) -> PlannedRow:
-    """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
-    change = ("augment.budget", "matched")
-    return _changed(row, f"{key}_matched", f"{label}, matched budget", change)
-
-
 def _main(_: Ranges) -> Experiment:
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
-        _plain("word_drop", "WordDrop"),
+        plain_row("word_drop", "WordDrop"),
         _WORD_REPLACE,
-        _plain("bpe_dropout", "BPE-dropout"),
-        _plain("cipher", "CipherDAug"),
+        plain_row("bpe_dropout", "BPE-dropout"),
+        plain_row("cipher", "CipherDAug"),
         *(_on_architecture(_DOC2DOC, name) for name, *_ in _ARCHITECTURES),
-        _plain("iada_drop_tnorm", "IADA (Drop, TNorm)"),
-        _plain("iada_drop_gnorm", "IADA (Drop, GNorm)"),
+        plain_row("iada_drop_tnorm", "IADA (Drop, TNorm)"),
+        plain_row("iada_drop_gnorm", "IADA (Drop, GNorm)"),
         _TNORM,
         _GNORM,
     )
@@ -122,7 +117,7 @@ def _on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
         # GNorm would find that no context token matters, and all rows are to differ in one thing.
         changes, label = (*changes, ("model.stop_context", False)), f"{label}, gradients flow"
     key = name if row is _DOC2DOC else f"{name}_{row.key}"
-    return replace(_changed(row, key, label, *changes), series=title)
+    return replace(changed_row(row, key, label, *changes), series=title)
 
 
 def _architectures(__: Ranges) -> Experiment:
@@ -149,7 +144,7 @@ def _directions(_: Ranges) -> Experiment:
     arrows = {"up": "↑", "down": "↓"}
     rows = tuple(
         replace(
-            _changed(
+            changed_row(
                 row,
                 f"{measure}_{context}_{current}",
                 f"{label}, context {arrows[context]}, current {arrows[current]}",
@@ -177,7 +172,7 @@ def _measures(_: Ranges) -> Experiment:
     normalised = (replace(row, series="Normalised") for row in (_TNORM, _GNORM, _RANDOM))
     raw = (
         replace(
-            _changed(
+            changed_row(
                 row,
                 f"{row.key}_not_normalised",
                 f"{row.label}, not normalised",
@@ -205,7 +200,7 @@ def _losses(_: Ranges) -> Experiment:
         rows.append(replace(row, series=label))
         rows += [
             replace(
-                _changed(
+                changed_row(
                     row,
                     f"{measure}_without_{loss}",
                     f"{row.label} − {loss} loss",
@@ -289,7 +284,7 @@ def _low_resource(ranges: Ranges) -> Experiment:
     shares = sorted(ranges.shares)
     rows = tuple(
         replace(
-            _changed(
+            changed_row(
                 row,
                 _at(row.key, share),
                 f"{row.label}, {share:.0%} of the documents",
@@ -323,7 +318,7 @@ def _noisy_context(_: Ranges) -> Experiment:
     gold = (replace(row, series="Gold context") for row in _FIVE)
     noisy = (
         replace(
-            _changed(
+            changed_row(
                 row,
                 f"{row.key}_noisy",
                 f"{row.label}, noisy context",
@@ -365,7 +360,7 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
     rows = [
         replace(
-            _changed(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
+            changed_row(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
             series=_GNORM.label,
             value=alpha,
         )
@@ -373,7 +368,9 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
     ]
     # A stronger tilt also replaces more tokens, unless the mean probability is kept.
     rows += [
-        replace(_matched(row, row.key, row.label), series=_matched(_GNORM, "", _GNORM.label).label)
+        replace(
+            matched_row(row, row.key, row.label), series=matched_row(_GNORM, "", _GNORM.label).label
+        )
         for row in rows
         if row.value
     ]
@@ -396,7 +393,7 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
 def _controls(ranges: Ranges) -> Experiment:
     # The control at other rates: is it the amount of noise?
     uniform = (
-        _changed(
+        changed_row(
             _UNIFORM,
             f"{_UNIFORM.key}_{rate:g}",
             f"{_UNIFORM.label}, p = {rate:g}",
@@ -409,15 +406,15 @@ def _controls(ranges: Ranges) -> Experiment:
         _SENTENCE_LEVEL,
         _DOC2DOC,
         _WORD_REPLACE,
-        _plain("coword_drop", "CoWord dropout"),
-        _plain("r_drop", "R-Drop"),
-        _plain("simcut", "SimCut"),
+        plain_row("coword_drop", "CoWord dropout"),
+        plain_row("r_drop", "R-Drop"),
+        plain_row("simcut", "SimCut"),
         _UNIFORM,
         *uniform,
         _RANDOM,
-        _matched(_RANDOM, _RANDOM.key, _RANDOM.label),
+        matched_row(_RANDOM, _RANDOM.key, _RANDOM.label),
         _GNORM,
-        _matched(_GNORM, _GNORM.key, _GNORM.label),
+        matched_row(_GNORM, _GNORM.key, _GNORM.label),
     )
     return Experiment(
         "controls",

@@ -10,7 +10,7 @@ from iada.data.documents import Document
 from iada.evaluation import metrics
 from iada.evaluation.metrics import METRICS, Metric, RunRecord, Translations, sentences_of
 from iada.evaluation.scores import evaluate_systems
-from iada.evaluation.sufficient_statistics import Measurement, mean_scores
+from iada.evaluation.significance import Measurement, mean_scores
 
 REFERENCES = [Document("a", ("eins zwei", "drei")), Document("b", ("vier",))]
 SYSTEMS = {

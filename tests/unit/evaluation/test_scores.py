@@ -10,8 +10,7 @@ from iada.data.documents import Document
 from iada.errors import DataError
 from iada.evaluation.metrics import Segment, document_bleu, sentence_bleu
 from iada.evaluation.scores import empty_statistics, evaluate, evaluate_systems, scores_by_position
-from iada.evaluation.significance import holm
-from iada.evaluation.sufficient_statistics import measure_mean
+from iada.evaluation.significance import holm, measure_mean
 
 Documents = Callable[..., list[Document]]
 FEW = EvaluateConfig(resamples=50)

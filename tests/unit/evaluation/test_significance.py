@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from iada.config.evaluate import EvaluateConfig
 from iada.evaluation import significance
-from iada.evaluation.significance import holm, paired_bootstrap, paired_randomization
-from iada.evaluation.sufficient_statistics import (
+from iada.evaluation.significance import (
     FloatArray,
     Measurement,
     bleu_scores,
+    holm,
     mean_scores,
     measure_mean,
+    paired_bootstrap,
+    paired_randomization,
 )
 
 

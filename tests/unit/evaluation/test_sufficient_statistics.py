@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from iada.config.evaluate import EvaluateConfig
 from iada.errors import ConfigError
-from iada.evaluation.sufficient_statistics import (
+from iada.evaluation.significance import (
     Measurement,
     mean_scores,
     measure_bleu,
