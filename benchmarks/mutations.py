@@ -38,7 +38,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "data/windows/spans": ("tests/unit/data/windows",),
     "data/windows/batch": ("tests/unit/data/windows",),
     "data/windows/frame": ("tests/unit/data/windows",),
-    "evaluation/significance": ("tests/unit/evaluation/test_significance.py", "tests/golden"),
+    "evaluation/significance": (
+        "tests/unit/evaluation/test_significance.py",
+        "tests/golden/test_sacrebleu_significance.py",
+    ),
 }
 """Module -> the tests that must notice when it is broken."""
 
