@@ -22,7 +22,7 @@ demo: $(VENV)/runtime.stamp  ## train, translate, score and report on the embedd
 	$(BIN)/iada demo
 
 test: lint  ## run lint, then every test with coverage
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --cov --cov-report=term --cov-fail-under=90
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term --cov-fail-under=90
 
 lint: $(VENV)/dev.stamp  ## check style, format and types
 	$(BIN)/ruff check .
