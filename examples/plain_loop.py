@@ -15,6 +15,7 @@ documents = [
     (["The dog is old.", "It sleeps."], ["Der Hund ist alt.", "Er schläft."]),
     (["The lamp is new.", "It is red."], ["Die Lampe ist neu.", "Sie ist rot."]),
 ]
+torch.manual_seed(1)
 windows = iada.DocumentWindows(documents, sys.argv[1], ("en", "de"))
 model = AutoModelForSeq2SeqLM.from_pretrained(sys.argv[1]).train()
 objective = iada.AugmentedObjective(
@@ -23,7 +24,7 @@ objective = iada.AugmentedObjective(
     vocabulary=Vocabulary.of_tokenizer(windows.subwords),
 )
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-for update, batch in enumerate(windows.batches(max_tokens=256, epochs=5)):
+for update, batch in enumerate(windows.batches(max_tokens=256, epochs=30)):
     losses = objective(batch, update=update)
     (losses.total / losses.count).backward()
     optimizer.step()

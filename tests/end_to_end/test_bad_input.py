@@ -182,7 +182,7 @@ def test_a_folder_that_holds_files_is_not_trained_into(
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").write_text("x", encoding="utf-8")
     message = refuse("train", recipe(), unchanged=tmp_path)
-    assert "run already holds files. Continue it with `--resume`" in message
+    assert "run already holds files. Choose another `--output`, or remove it yourself." in message
 
 
 def test_resuming_what_never_began_is_refused(

@@ -212,17 +212,23 @@ def test_plain_transformers_loads_and_runs_the_saved_model(
     model = AutoModelForSeq2SeqLM.from_pretrained(trained_run / "model")
     tokenizer = AutoTokenizer.from_pretrained(trained_run / "model")
     assert isinstance(model, MarianMTModel)
-    text = (mini_corpus / "test.en").read_text(encoding="utf-8").split("\n")[0]
-    inputs = tokenizer(text, return_tensors="pt")
-    # The settings of `iada translate` on a first sentence, which has no context.
-    limit = int(1.2 * (inputs["input_ids"].shape[1] - 1)) + 10
-    generated = model.generate(
-        input_ids=inputs["input_ids"],
-        attention_mask=inputs["attention_mask"],
-        num_beams=5,
-        max_length=None,
-        max_new_tokens=limit,
-    )
+    lines = (mini_corpus / "test.en").read_text(encoding="utf-8").split("\n")
+    for text in filter(None, lines):
+        inputs = tokenizer(text, return_tensors="pt")
+        # The settings of `iada translate` on a first sentence, which has no context.
+        limit = int(1.2 * (inputs["input_ids"].shape[1] - 1)) + 10
+        generated = model.generate(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            num_beams=5,
+            max_length=None,
+            max_new_tokens=limit,
+        )
+        # Engines agree on searches that end by themselves; so small a model often runs on.
+        if generated[0, -1] == tokenizer.eos_token_id:
+            break
+    else:
+        pytest.fail("no translation ends before its limit")
     plain = tokenizer.decode(generated[0], skip_special_tokens=True)
     (translated,) = DocumentTranslator.load(trained_run).translate([Document("d", (text,))])
     assert plain == translated.sentences[0]
@@ -238,4 +244,6 @@ def test_stderr_holds_no_progress_bars_when_it_is_not_a_terminal(
     command = [sys.executable, "-m", "iada", "translate", str(trained_run)]
     files = ["--input", str(source), "--output", str(tmp_path / "out.txt")]
     done = subprocess.run([*command, *files], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
+    # So small a model may run up to the length limit, which is said; a bar would say more.
+    said = [line for line in done.stderr.splitlines() if "reached the length limit" not in line]
+    assert said == []

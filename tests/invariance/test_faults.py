@@ -51,6 +51,8 @@ class FaultyDisk:
         self.points: list[str] = []
         """What was done, such as `rename config.yaml`, up to the fault."""
         self.is_dead = False
+        self.flushed: dict[str, int] = {}
+        """How much of each file is on the disk for good."""
 
     def _is_watched(self, path: Any) -> bool:
         if isinstance(path, int):
@@ -108,12 +110,16 @@ class FaultyDisk:
     def _fsync(self, real: Callable[[int], None]) -> Callable[[int], None]:
         def fsync(handle: int) -> None:
             def tear() -> None:
-                path = os.readlink(f"/proc/self/fd/{handle}")
+                # What was flushed before is safe; of the rest, half arrives.
                 if os.path.isfile(path):
-                    os.truncate(path, os.path.getsize(path) // 2)
+                    safe = min(self.flushed.get(path, 0), os.path.getsize(path))
+                    os.truncate(path, safe + (os.path.getsize(path) - safe) // 2)
 
+            path = os.readlink(f"/proc/self/fd/{handle}")
             self._pass("flush", handle, tear)
             real(handle)
+            if os.path.isfile(path):
+                self.flushed[path] = os.path.getsize(path)
 
         return fsync
 

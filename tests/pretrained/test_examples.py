@@ -38,8 +38,8 @@ def test_a_model_is_fine_tuned_in_about_ten_lines(
 def test_the_objective_serves_a_loop_of_ones_own(checkpoint: Checkpoint) -> None:
     lines = _run("plain_loop.py", checkpoint("bart")).splitlines()
     losses = [float(line.split(": ")[1]) for line in lines]
-    assert len(losses) == 5
-    assert losses[-1] < losses[0]
+    assert len(losses) == 30
+    assert losses[-1] < 0.9 * losses[0]
 
 
 def test_documents_are_translated_and_looked_at(checkpoint: Checkpoint) -> None:
