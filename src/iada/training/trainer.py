@@ -136,16 +136,7 @@ class IadaTrainer(CheckpointTrainer):
             processing_class=processing_class,
             callbacks=[_EpochCallback(train_sampler), *callbacks],
         )
-        if self.args.n_gpu > 1:
-            raise ModelError(
-                f"One process sees {self.args.n_gpu} GPUs. Start one process per GPU with "
-                "`accelerate launch` or `torchrun`, or show this process a single one."
-            )
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
-            raise ModelError(
-                "FSDP and DeepSpeed are not supported: training needs whole weights in every "
-                "process. Leave `fsdp` and `deepspeed` out of the training arguments."
-            )
+        self._check_devices()
         # Without this the Trainer does not count the loss tokens of the update.
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
@@ -165,6 +156,18 @@ class IadaTrainer(CheckpointTrainer):
         """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+
+    def _check_devices(self) -> None:
+        if self.args.n_gpu > 1:
+            raise ModelError(
+                f"One process sees {self.args.n_gpu} GPUs. Start one process per GPU with "
+                "`accelerate launch` or `torchrun`, or show this process a single one."
+            )
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise ModelError(
+                "FSDP and DeepSpeed are not supported: training needs whole weights in every "
+                "process. Leave `fsdp` and `deepspeed` out of the training arguments."
+            )
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """Make the optimizer; weights that come from another run get a smaller rate."""

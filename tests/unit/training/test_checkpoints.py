@@ -103,7 +103,9 @@ def test_a_run_folder_is_never_unpickled(
     monkeypatch.setattr("torch.load", refuse)
     monkeypatch.setattr("pickle.load", refuse)
     monkeypatch.setattr("pickle.Unpickler", refuse)
-    train(tiny_run(max_updates=4), resume=True)
+    checkpoint = train(tiny_run(max_updates=4), resume=True).last_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.update == 4
 
 
 @pytest.mark.parametrize("limit", [1, 2])
