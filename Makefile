@@ -13,7 +13,7 @@ INSTALL := $(PIP) install -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs wheel newest clean
+.PHONY: help demo test exhaustive lint docs wheel newest clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,7 +22,10 @@ demo: $(VENV)/runtime.stamp  ## train, translate, score and report on the embedd
 	$(BIN)/iada demo
 
 test: lint  ## run lint, then every test with coverage
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term --cov-fail-under=90
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not exhaustive" --cov --cov-report=term --cov-fail-under=90
+
+exhaustive: $(VENV)/dev.stamp  ## run the tests that try every case of what others sample
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) -m exhaustive
 
 lint: $(VENV)/dev.stamp  ## check style, format and types
 	$(BIN)/ruff check .

@@ -246,7 +246,7 @@ def _translate(corpus: Path) -> Command:
 @pytest.mark.parametrize("kind", ["error", "cut"])
 @pytest.mark.parametrize("make", [_train, _prepare, _translate])
 @pytest.mark.parametrize(
-    "most", [10, pytest.param(10_000, marks=pytest.mark.slow)], ids=["some", "every"]
+    "most", [10, pytest.param(10_000, marks=pytest.mark.exhaustive)], ids=["some", "every"]
 )
 # Where the power is cut, nobody closes a file.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
