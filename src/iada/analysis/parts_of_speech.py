@@ -142,12 +142,16 @@ def perturbed_shares(
     )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
     offsets = np.asarray(store.source.offsets)
+    is_text = ~np.isin(np.asarray(store.source.ids), store.special.all)
     for number, batch in enumerate(batches):
         chosen = np.array(batch.numbers)
         spans = windows.spans
         stops = spans.stop if spans.end is None else spans.end
         begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
-        rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        # Without what is special wherever it stands: role by role, the rest is in the same order.
+        rows = [
+            tags[begin:end][is_text[begin:end]] for begin, end in zip(begins, ends, strict=True)
+        ]
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
@@ -226,11 +230,12 @@ def _count(
     kinds = (np.ones(roles.shape), probability.numpy(), drawn.numpy())
     counts = np.zeros((len(_ROLES), len(kinds), len(NAMES)))
     for row, row_tags in enumerate(tags):
+        places = np.flatnonzero(roles[row] != Role.SPECIAL)
         for role_number, role in enumerate(_ROLES):
-            chosen = roles[row, : len(row_tags)] == role
+            chosen = roles[row, places] == role
             for kind, values in enumerate(kinds):
                 counts[role_number, kind] += np.bincount(
-                    row_tags[chosen], values[row, : len(row_tags)][chosen], len(NAMES)
+                    row_tags[chosen], values[row, places][chosen], len(NAMES)
                 )
     return counts
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from iada.config.base import require, to_mapping
 
-EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
+EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface", "causal"]
 """The engines of `iada.decoding.engines`, and `auto`."""
 # Translations depend on the engine that was opened, not on how it was chosen or found.
 _NOT_IN_RESULTS = ("engine", "exported")
@@ -70,7 +70,7 @@ class DecodeConfig:
         rule = f"between 1 and `decode.beam` ({self.beam})"
         require(1 <= self.n_best <= self.beam, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
-        has_int8 = self.precision != "int8" or self.engine != "huggingface"
+        has_int8 = self.precision != "int8" or self.engine not in ("huggingface", "causal")
         require(has_int8, "decode.engine", rule, self.engine)
         if self.unit == "window":
             # The window's own translation is the context of its last sentence.

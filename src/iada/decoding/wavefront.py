@@ -169,15 +169,15 @@ class DocumentState:
         decode, frame = rules.decode, rules.window_frame
         number = len(self.texts)
         before = self._source_context(first, decode)
-        source = self._source(before, rules)
-        length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
-        max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         target: Sequence[Sequence[int]] = []
         if decode.unit == "sentence" and decode.target_context != "none" and frame.target_context:
             target = (self.reference or self.target)[first:number]
+        source, prefix = self._window(before, target, rules)
+        length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
+        max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         return Request(
             source=tuple(source),
-            prefix=tuple(frame.prefix(target)),
+            prefix=tuple(prefix),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
             inputs={"first_sentence": len(before) - len(target)},
@@ -190,15 +190,26 @@ class DocumentState:
         own = self.source[first:number]
         return own if self.context is None else self.context[number][-len(own) :]
 
-    def _source(self, before: Sequence[Sequence[int]], rules: RequestRules) -> list[int]:
-        """Write the source: context, the sentence, and what follows as far as there is room."""
+    def _window(
+        self,
+        before: Sequence[Sequence[int]],
+        target: Sequence[Sequence[int]],
+        rules: RequestRules,
+    ) -> tuple[list[int], list[int]]:
+        """Write the source, with what follows the sentence as far as there is room, and the prefix.
+
+        Args:
+            before: the source context.
+            target: the target context.
+            rules: the frame and its limits.
+        """
         number, frame = len(self.texts), rules.window_frame
         after = 0 if rules.decode.source_context == "none" else frame.after
         while True:
             following = self.source[number + 1 : number + 1 + after]
-            source = frame.source([*before, self.source[number], *following])
+            source, prefix = frame.request([*before, self.source[number], *following], target)
             if len(source) <= rules.windows.max_length or not after:
-                return source
+                return source, prefix
             after -= 1
 
 
@@ -382,7 +393,7 @@ def check_lengths(
 ) -> None:
     """Refuse a document with a sentence that is too long for the model."""
     for number, ids in enumerate(source, start=1):
-        if (needed := len(frame.source([ids]))) > longest:
+        if (needed := max(map(len, frame.request([ids], [])))) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
                 f"model was trained for at most {longest}. Split the sentence."

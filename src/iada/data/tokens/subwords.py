@@ -9,6 +9,7 @@ Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -113,6 +114,10 @@ class SubwordEncoding(Protocol):
         """Return the text before detokenisation; special tokens vanish."""
         ...
 
+    def encode_markup(self, text: str) -> list[int]:
+        """Encode text in which the names of special tokens are these tokens."""
+        ...
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return what tokens spell, `▁` for a space."""
         ...
@@ -181,6 +186,17 @@ class Subwords:
         for (tag, _), sentence in zip(parts, ids, strict=False):
             if tag is not None:
                 sentence.insert(0, self.tags[tag])
+        return ids
+
+    def encode_markup(self, text: str) -> list[int]:
+        """Encode text in which the names of special tokens are these tokens."""
+        names = "|".join(map(re.escape, SPECIAL_TOKENS))
+        ids: list[int] = []
+        for part in re.split(f"({names})", text):
+            if part in SPECIAL_TOKENS:
+                ids.append(self.tokenizer.token_to_id(part))
+            elif part:
+                ids += self.tokenizer.encode(part, add_special_tokens=False).ids
         return ids
 
     def split_tag(self, sentence: str) -> tuple[str | None, str]:
