@@ -57,17 +57,20 @@ def _text(subwords: PretrainedSubwords, text: str) -> Ids:
 def _prompt(
     family: str, subwords: PretrainedSubwords, source: Sequence[str], target: Sequence[str]
 ) -> Ids:
-    """Write pairs as lines `[English]: x` and `[German]: y`, the last one open."""
+    """Write pairs as lines `[English]: x [German]: y`, the last one open."""
     name = subwords.tokenizer.convert_tokens_to_ids
     ids = [name(token) for token in OPENING[family]]
-    lines = [
+    asks = "Now translate this English sentence into German:\n"
+    before_source, before_target, end, instruction = (
         subwords.tokenizer(text, add_special_tokens=False)["input_ids"]
-        for text in ("[English]:", "\n[German]:", "\n")
-    ]
+        for text in ("[English]:", " [German]:", "\n", asks)
+    )
     for number, sentence in enumerate(source):
-        ids += [*lines[0], *_text(subwords, sentence), *lines[1]]
+        if number == len(target) > 0:
+            ids += instruction
+        ids += [*before_source, *_text(subwords, sentence), *before_target]
         if number < len(target):
-            ids += [*_text(subwords, target[number]), *lines[2]]
+            ids += [*_text(subwords, target[number]), *end]
     return ids
 
 
@@ -141,6 +144,7 @@ def test_a_template_of_ones_own_frames_the_sentences(load: Load) -> None:
         source="<|im_start|>user",
         target="<|im_end|>",
         end="",
+        instruction="",
     )
     frame = pretrained_frame(subwords, template)
     store = TokenStore.build(DOCUMENTS, subwords)

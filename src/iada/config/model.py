@@ -80,11 +80,14 @@ class TemplateConfig:
     """What stands before every source sentence: by default `[{source_language}]:`, and `<s>` in
     models that are built from scratch."""
     target: str | None = None
-    """What stands before every target sentence: by default a line break and `[{target_language}]:`,
-    and `<sep>` in models that are built from scratch."""
+    """What stands before every target sentence: by default ` [{target_language}]:`, and `<sep>` in
+    models that are built from scratch."""
     end: str | None = None
     """What stands after every pair but the last: by default a line break, and nothing in models
     that are built from scratch."""
+    instruction: str | None = None
+    """What stands between the context and the current pair: by default a line that asks for the
+    translation, and nothing in models that are built from scratch."""
 
     def __post_init__(self) -> None:
         rule = "some text: the translation begins after it"

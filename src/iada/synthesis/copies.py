@@ -234,7 +234,8 @@ class Copier:
                 source, target = (
                     side[begin:stop].tolist() for side, begin in zip(lengths, begins, strict=True)
                 )
-                places = [side[-back] for side in frame.places(source, target)]
+                context = len(source) - 1
+                places = [side[-back] for side in frame.places(source, target, context)]
                 found[sentence] = {
                     side: _numbers(batch.groups[side], row, *place)
                     for side, place in zip(_SIDES, places, strict=True)

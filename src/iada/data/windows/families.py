@@ -23,8 +23,9 @@ form `once`. BART, T5 and its relatives read running text: one opening (for T5 p
 instruction), `</s>` between sentences.
 
 Decoder-only models read both sides in one sequence, which a template frames (`prompt_frame`). That
-of pre-trained ones is the interleaved prompt of Wu et al. (2024), a line `[English]: x` and a line
-`[German]: y` for every pair; models built from scratch read `<s> x <sep> y`.
+of pre-trained ones is the interleaved prompt of Wu et al. (2024): a line `[English]: x [German]: y`
+for every pair, and before the last one, where there is context, a line that asks for its
+translation. Models built from scratch read `<s> x <sep> y`.
 """
 
 from dataclasses import dataclass
@@ -64,6 +65,14 @@ FAMILIES = {
     "bart": Family("bos", "eos", "start bos", "once"),
 }
 """The table above; a model of any other family is asked for its own form."""
+
+_INTERLEAVED = TemplateConfig(
+    source="[{source_language}]:",
+    target=" [{target_language}]:",
+    end="\n",
+    instruction="Now translate this {source_language} sentence into {target_language}:\n",
+)
+_SCRATCH = TemplateConfig(source="<s>", target="<sep>", end="", instruction="")
 
 
 def pretrained_frame(subwords: PretrainedSubwords, template: TemplateConfig | None = None) -> Frame:
@@ -112,29 +121,22 @@ def prompt_frame(
         template: what stands around sentences.
         languages: names of source and target in the template.
     """
-    defaults = ("<s>", "<sep>", "")
+    defaults = _SCRATCH
     opening: tuple[int, ...] = ()
     stops: tuple[int, ...] = ()
     if isinstance(subwords, PretrainedSubwords):
-        defaults = ("[{source_language}]:", "\n[{target_language}]:", "\n")
-        opening, stops = subwords.opening, subwords.line_breaks
+        defaults, opening, stops = _INTERLEAVED, subwords.opening, subwords.line_breaks
 
-    def write(text: str) -> list[int]:
+    def write(piece: str) -> list[int]:
+        chosen: str | None = getattr(template, piece)
+        text = getattr(defaults, piece) if chosen is None else chosen
         for name, language in zip(("source", "target"), languages, strict=True):
             text = text.replace(f"{{{name}_language}}", language)
         return subwords.encode_markup(text)
 
-    source, target, end = (
-        write(default if text is None else text)
-        for text, default in zip(
-            (template.source, template.target, template.end), defaults, strict=True
-        )
-    )
     return Prompt.of_pieces(
-        [*opening, *write(template.opening)],
-        source,
-        target,
-        end,
+        [*opening, *write("opening")],
+        *map(write, ("source", "target", "end", "instruction")),
         end=subwords.special.eos,
         stops=stops,
     )

@@ -139,12 +139,15 @@ class Frame:
         """
         return self.source(source), self.prefix(target)
 
-    def places(self, source: Sequence[int], target: Sequence[int]) -> tuple[Places, Places]:
+    def places(
+        self, source: Sequence[int], target: Sequence[int], context: int
+    ) -> tuple[Places, Places]:
         """Return where sentences stand in the source and in the decoder input of a window.
 
         Args:
             source: tokens of each source sentence.
             target: tokens of each target sentence.
+            context: how many source sentences are context before the current part.
         """
         return (
             _places(source, len(self.source_begin), len(self.source_boundary)),

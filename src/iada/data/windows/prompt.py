@@ -1,7 +1,7 @@
 """The frame of decoder-only models: the pairs of a window in one sequence, a template around them.
 
-    input    opening  S c T d E  S x T y       S, T and E: the template's pieces
-    labels                             y </s>  at every position: what comes next
+    input    opening  S c T d E  I S x T y       S, T, E and I: the template's pieces
+    labels                               y </s>  at every position: what comes next
 
 Sentences are tokenised alone, the pieces of the template once, and both are joined as ids, so that
 training and translation read the same tokens. All that is no sentence is special: never perturbed,
@@ -37,6 +37,8 @@ class Prompt(Frame):
     """What stands before every target sentence, at least one token."""
     after_pair: tuple[int, ...]
     """What stands after every pair but the last."""
+    before_current: tuple[int, ...] = ()
+    """What stands between the context and the current part, where there is context."""
     stops: tuple[int, ...] = ()
     """What ends a translation beside `target_end`: the pieces with a line break."""
 
@@ -47,6 +49,7 @@ class Prompt(Frame):
         before_source: Sequence[int],
         before_target: Sequence[int],
         after_pair: Sequence[int],
+        before_current: Sequence[int] = (),
         *,
         end: int,
         stops: Sequence[int] = (),
@@ -57,6 +60,7 @@ class Prompt(Frame):
             before_source=tuple(before_source),
             before_target=tuple(before_target),
             after_pair=tuple(after_pair),
+            before_current=tuple(before_current),
             stops=tuple(stops),
             source_end=(),
             target_begin=tuple(before_target),
@@ -77,8 +81,8 @@ class Prompt(Frame):
 
     @property
     def per_window(self) -> int:
-        """Tokens of a window beyond those of its pairs."""
-        return len(self.opening) - len(self.after_pair)
+        """Tokens of a window with context beyond those of its pairs; without, at most as many."""
+        return len(self.opening) - len(self.after_pair) + len(self.before_current)
 
     def request(
         self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
@@ -100,13 +104,18 @@ class Prompt(Frame):
             if back <= len(target):
                 written += [*self.before_target, *target[-back]]
             written += self.after_pair
+        if context or target:
+            written += self.before_current
         return [], [*written, *self.before_source, *current, *self.before_target]
 
-    def places(self, source: Sequence[int], target: Sequence[int]) -> tuple[Places, Places]:
+    def places(
+        self, source: Sequence[int], target: Sequence[int], context: int
+    ) -> tuple[Places, Places]:
         """Return where the sentences of a window stand in its sequence."""
         found: tuple[Places, Places] = ([], [])
         position = len(self.opening)
-        for lengths in zip(source, target, strict=True):
+        for number, lengths in enumerate(zip(source, target, strict=True)):
+            position += len(self.before_current) if number and number == context else 0
             for side, before in enumerate((self.before_source, self.before_target)):
                 begin = position + len(before)
                 position = begin + lengths[side]
@@ -148,10 +157,11 @@ def write_prompt(
     ids = [*frame.opening]
     for number, (one, other) in enumerate(zip(source, target, strict=True)):
         ids += frame.after_pair if number else ()
+        ids += frame.before_current if number and number == context else ()
         ids += [*frame.before_source, *one, *frame.before_target, *other]
     roles = np.full((2, len(ids)), Role.SPECIAL, dtype=np.int8)
     labels = np.full(len(ids), IGNORED, dtype=np.int64)
-    places = frame.places([len(one) for one in source], [len(one) for one in target])
+    places = frame.places([len(one) for one in source], [len(one) for one in target], context)
     for side in (0, 1):
         for number, (begin, stop) in enumerate(places[side]):
             roles[side, begin:stop] = Role.CONTEXT if number < context else Role.CURRENT
@@ -160,6 +170,10 @@ def write_prompt(
         if number >= context or loss_on_context:
             labels[begin - 1 : stop] = [*ids[begin:stop], frame.target_end]
     return PromptRows(np.array(ids, dtype=np.int32), *roles, labels, np.array([len(ids)]))
+
+
+# Places of the sentences among the runs of tokens that a pair is made of.
+_SOURCE, _TARGET = 3, 5
 
 
 def write_prompts(
@@ -176,48 +190,38 @@ def write_prompts(
     target_begins, target_lengths, _, _ = _sentences(target, sep)
     is_first = np.diff(row, prepend=-1) != 0
     is_last = np.diff(row, append=-1) != 0
-    template = (frame.opening, frame.before_source, frame.before_target, frame.after_pair)
-    parts = [np.array(piece, dtype=np.int32) for piece in template]
-    pool = np.concatenate([*parts, source.ids, target.ids])
-    opening, before_source, before_target, after_pair, text, target_text = np.cumsum(
-        [0, *map(len, parts), len(source.ids)]
+    follows_context = ~is_first & ~context & np.concatenate(([False], context[:-1]))
+    every = np.ones_like(is_first)
+    nothing = np.zeros_like(begins)
+    # What a pair is made of: where each run of tokens begins in a pool of them, and its length.
+    template = (
+        (frame.opening, is_first),
+        (frame.before_current, follows_context),
+        (frame.before_source, every),
+        (frame.before_target, every),
+        (frame.after_pair, ~is_last),
     )
-    # Six runs of tokens for every pair; what a pair does not have is empty.
-    of_pair = np.ones_like(begins)
-    starts = np.column_stack(
-        [
-            of_pair * opening,
-            of_pair * before_source,
-            text + begins,
-            of_pair * before_target,
-            target_text + target_begins,
-            of_pair * after_pair,
-        ]
-    )
-    widths = np.column_stack(
-        [
-            is_first * len(frame.opening),
-            of_pair * len(frame.before_source),
-            lengths,
-            of_pair * len(frame.before_target),
-            target_lengths,
-            ~is_last * len(frame.after_pair),
-        ]
-    )
+    runs = [(tokens, nothing, where * len(tokens)) for tokens, where in template]
+    runs.insert(_SOURCE, (source.ids, begins, lengths))
+    runs.insert(_TARGET, (target.ids, target_begins, target_lengths))
+    pool = np.concatenate([np.asarray(tokens, dtype=np.int32) for tokens, *_ in runs])
+    offsets = np.cumsum([0, *(len(tokens) for tokens, *_ in runs[:-1])])
+    starts = np.stack([begin for _, begin, _ in runs], axis=1) + offsets
+    widths = np.stack([width for *_, width in runs], axis=1)
     flat = widths.ravel()
     stops = np.cumsum(flat)
     ids = pool[np.repeat(starts.ravel() - (stops - flat), flat) + np.arange(stops[-1])]
-    kind = np.repeat(np.tile(np.arange(6), len(row)), flat)
+    kind = np.repeat(np.tile(np.arange(len(runs)), len(row)), flat)
     in_context = np.repeat(context, widths.sum(axis=1))
     role = np.where(in_context, Role.CONTEXT, Role.CURRENT).astype(np.int8)
     role[np.isin(ids, special)] = Role.SPECIAL
     source_roles, target_roles = (
-        np.where(kind == side, role, Role.SPECIAL).astype(np.int8) for side in (2, 4)
+        np.where(kind == side, role, Role.SPECIAL).astype(np.int8) for side in (_SOURCE, _TARGET)
     )
     labels = np.full(len(ids), IGNORED, dtype=np.int64)
-    said = np.flatnonzero((kind == 4) & (loss_on_context | ~in_context))
+    said = np.flatnonzero((kind == _TARGET) & (loss_on_context | ~in_context))
     labels[said - 1] = ids[said]
-    last = stops.reshape(-1, 6)[:, 4] - 1
+    last = stops.reshape(widths.shape)[:, _TARGET] - 1
     labels[last[loss_on_context | ~context]] = frame.target_end
     rows = np.bincount(row, widths.sum(axis=1)).astype(np.int64)
     return PromptRows(ids, source_roles, target_roles, labels, rows)

@@ -94,8 +94,10 @@ class Windows:
         if isinstance(self.frame, Prompt):
             sides = (self.store.source, self.store.target)
             text = np.sum([self.stored_lengths(one) for one in sides], axis=0)
-            pairs = self.spans.stop - self.spans.first
-            return np.asarray(text + self.frame.per_pair * pairs + self.frame.per_window)
+            spans, frame = self.spans, self.frame
+            alone = (spans.first == spans.current) * len(frame.before_current)
+            pairs = spans.stop - spans.first
+            return np.asarray(text + frame.per_pair * pairs + frame.per_window - alone)
         return self.stored_lengths(side) + self.frame_tokens(side)
 
     def stored_lengths(self, side: Side) -> Offsets:

@@ -55,7 +55,7 @@ NLLB_EACH = Frame(
     ends="each",
     after=2,
 )
-PAIRS = Prompt.of_pieces([BOS, 10], [91, 92], [93], [94], end=EOS)
+PAIRS = Prompt.of_pieces([BOS, 10], [91, 92], [93], [94], [95, 96], end=EOS)
 SCRATCH = Prompt.of_pieces([], [BOS], [SEP], [], end=EOS)
 FRAMES = [EACH, NLLB, MBART, OPUS, SOURCE_ONLY, NLLB_EACH, PAIRS, SCRATCH]
 
@@ -115,16 +115,16 @@ def test_the_prefix_of_a_translation_is_the_decoder_input_before_it() -> None:
 def test_a_prompt_holds_pairs_in_one_sequence(store_of: StoreOf) -> None:
     windows = Windows(store_of(DOCUMENT), WindowConfig(context=1), frame=PAIRS)
     window = windows[0, 2]
-    ids = [BOS, 10, 91, 92, 11, 12, 93, 21, 94, 91, 92, 13, 93, 22, 23]
+    ids = [BOS, 10, 91, 92, 11, 12, 93, 21, 94, 95, 96, 91, 92, 13, 93, 22, 23]
     assert window.source_ids.tolist() == window.target_ids.tolist() == ids
     # A piece of the template is special where it stands, and text elsewhere: 10 in the first.
-    assert window.source_roles.tolist() == [S, S, S, S, X, X, S, S, S, S, S, Y, S, S, S]
-    assert window.target_roles.tolist() == [S, S, S, S, S, S, S, X, S, S, S, S, S, Y, Y]
+    assert window.source_roles.tolist() == [S] * 4 + [X, X] + [S] * 7 + [Y] + [S] * 3
+    assert window.target_roles.tolist() == [S] * 7 + [X] + [S] * 7 + [Y, Y]
     assert windows[0, 0].source_roles.tolist() == [S, S, S, S, Y, S, S]
-    assert window.labels.tolist() == [IGNORED] * 12 + [22, 23, EOS]
+    assert window.labels.tolist() == [IGNORED] * 14 + [22, 23, EOS]
     everything = Windows(store_of(DOCUMENT), WindowConfig(context=1, loss_on="all"), frame=PAIRS)
     # The translation in the context ends where the template goes on in the input.
-    ends = [IGNORED] * 6 + [21, EOS] + [IGNORED] * 4 + [22, 23, EOS]
+    ends = [IGNORED] * 6 + [21, EOS] + [IGNORED] * 6 + [22, 23, EOS]
     assert everything[0, 2].labels.tolist() == ends
 
 
@@ -143,7 +143,7 @@ def test_sentences_stand_where_a_frame_says(frame: Frame, store_of: StoreOf) -> 
     windows = Windows(store_of(DOCUMENT), WindowConfig(context=2), frame=replace(frame, after=0))
     window = windows[0, 3]
     source, target = DOCUMENT[1:], DOCUMENT[1:] if frame.target_context else DOCUMENT[3:]
-    places = frame.places([len(s) for s, _ in source], [len(t) for _, t in target])
+    places = frame.places([len(s) for s, _ in source], [len(t) for _, t in target], 2)
     for found, (begin, stop) in zip([s for s, _ in source], places[0], strict=True):
         assert window.source_ids[begin:stop].tolist() == found
     for found, (begin, stop) in zip([t for _, t in target], places[1], strict=True):
