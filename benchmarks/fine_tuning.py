@@ -151,19 +151,13 @@ def _model(name: str, shape: Shape) -> Any:
         )
         special = _encoding().special
         return build_causal(config, vocabulary_size=shape.vocabulary, special=special).train()
-    sizes = {"layers": shape.layers, "ffn_dim": shape.feed_forward, "attention_heads": shape.heads}
-    stacks = {f"{side}_{key}": sizes[key] for side in ("encoder", "decoder") for key in sizes}
-    config = MarianConfig(
-        vocab_size=shape.vocabulary,
-        d_model=shape.dim,
-        dropout=0.1,
-        pad_token_id=0,
-        eos_token_id=2,
-        decoder_start_token_id=0,
-        forced_eos_token_id=None,
-        **stacks,
-    )
-    return MarianMTModel(config).train()
+    settings: dict[str, Any] = dict(vocab_size=shape.vocabulary, d_model=shape.dim, dropout=0.1)
+    for side in ("encoder", "decoder"):
+        settings[f"{side}_layers"] = shape.layers
+        settings[f"{side}_ffn_dim"] = shape.feed_forward
+        settings[f"{side}_attention_heads"] = shape.heads
+    settings |= dict(pad_token_id=0, eos_token_id=2, decoder_start_token_id=0)
+    return MarianMTModel(MarianConfig(**settings, forced_eos_token_id=None)).train()
 
 
 def _encoding() -> Subwords:

@@ -140,7 +140,7 @@ def build_causal(config: ModelConfig, *, vocabulary_size: int, special: SpecialI
         vocabulary_size: number of pieces.
         special: ids of the special tokens.
     """
-    model: Any = LlamaForCausalLM(
+    model: Any = LlamaForCausalLM(  # type: ignore[no-untyped-call]
         LlamaConfig(
             vocab_size=vocabulary_size,
             hidden_size=config.dim,

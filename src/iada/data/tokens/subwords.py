@@ -193,8 +193,9 @@ class Subwords:
         names = "|".join(map(re.escape, SPECIAL_TOKENS))
         ids: list[int] = []
         for part in re.split(f"({names})", text):
-            if part in SPECIAL_TOKENS:
-                ids.append(self.tokenizer.token_to_id(part))
+            number = self.tokenizer.token_to_id(part) if part in SPECIAL_TOKENS else None
+            if number is not None:
+                ids.append(number)
             elif part:
                 ids += self.tokenizer.encode(part, add_special_tokens=False).ids
         return ids

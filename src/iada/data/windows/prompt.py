@@ -169,7 +169,8 @@ def write_prompt(
     for number, (begin, stop) in enumerate(places[1]):
         if number >= context or loss_on_context:
             labels[begin - 1 : stop] = [*ids[begin:stop], frame.target_end]
-    return PromptRows(np.array(ids, dtype=np.int32), *roles, labels, np.array([len(ids)]))
+    tokens = np.array(ids, dtype=np.int32)
+    return PromptRows(tokens, roles[0], roles[1], labels, np.array([len(ids)]))
 
 
 # Places of the sentences among the runs of tokens that a pair is made of.
@@ -194,17 +195,24 @@ def write_prompts(
     every = np.ones_like(is_first)
     nothing = np.zeros_like(begins)
     # What a pair is made of: where each run of tokens begins in a pool of them, and its length.
-    template = (
-        (frame.opening, is_first),
-        (frame.before_current, follows_context),
-        (frame.before_source, every),
-        (frame.before_target, every),
-        (frame.after_pair, ~is_last),
-    )
-    runs = [(tokens, nothing, where * len(tokens)) for tokens, where in template]
-    runs.insert(_SOURCE, (source.ids, begins, lengths))
-    runs.insert(_TARGET, (target.ids, target_begins, target_lengths))
-    pool = np.concatenate([np.asarray(tokens, dtype=np.int32) for tokens, *_ in runs])
+    template = [
+        (np.array(tokens, dtype=np.int32), nothing, where * len(tokens))
+        for tokens, where in (
+            (frame.opening, is_first),
+            (frame.before_current, follows_context),
+            (frame.before_source, every),
+            (frame.before_target, every),
+            (frame.after_pair, ~is_last),
+        )
+    ]
+    runs = [
+        *template[:3],
+        (source.ids, begins, lengths),
+        template[3],
+        (target.ids, target_begins, target_lengths),
+        template[4],
+    ]
+    pool = np.concatenate([tokens for tokens, *_ in runs])
     offsets = np.cumsum([0, *(len(tokens) for tokens, *_ in runs[:-1])])
     starts = np.stack([begin for _, begin, _ in runs], axis=1) + offsets
     widths = np.stack([width for *_, width in runs], axis=1)

@@ -82,7 +82,7 @@ class CausalEngine(GenerateEngine):
             positions = (mask.cumsum(dim=1) - 1).masked_fill(mask == 0, 0)
             inputs["position_ids"] = positions[:, :-1]
         self.model.get_decoder()(**inputs, past_key_values=cache, use_cache=True)
-        cache.batch_repeat_interleave(self.config.beam)  # type: ignore[no-untyped-call]
+        cache.batch_repeat_interleave(self.config.beam)
         return cache
 
     def _spoken(self, tokens: Sequence[int]) -> tuple[int, ...]:
