@@ -173,7 +173,8 @@ def _with_bytes(vocabulary: dict[str, int], special: list[str]) -> dict[str, int
 def _llama(text: list[str], folder: Path) -> tuple[Any, Any]:
     special = ["<unk>", "<s>", "</s>"]
     vocabulary, merges = _merges(text, special)
-    tokenizer = LlamaTokenizer(vocab=_with_bytes(vocabulary, special), merges=merges)
+    names = _with_bytes(vocabulary, special)
+    tokenizer = LlamaTokenizer(vocab=names, merges=merges, add_bos_token=True)
     config = LlamaConfig(
         vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2, pad_token_id=None, **CAUSAL_SIZES
     )
@@ -207,7 +208,7 @@ def _gemma(text: list[str], folder: Path) -> tuple[Any, Any]:
     vocabulary, merges = _merges(text, special)
     names = _with_bytes(vocabulary, special)
     names["\n"] = len(names)
-    tokenizer = GemmaTokenizer(vocab=names, merges=merges)
+    tokenizer = GemmaTokenizer(vocab=names, merges=merges, add_bos_token=True)
     config = Gemma2Config(
         vocab_size=len(tokenizer),
         head_dim=8,
