@@ -279,15 +279,17 @@ def test_gnorm_is_the_gradient_at_embeddings_given_from_outside(
     windows = Windows(store, WindowConfig(max_length=400), frame=pretrained_frame(subwords))
     keys = [(0, number) for number in range(len(windows))]
     batch = Collator(subwords.special.pad)(windows.__getitems__(keys))
-    model = AutoModelForCausalLM.from_pretrained(checkpoint(family)).double().eval()
+    # Gemma masks with the smallest number of its type and takes the softmax in float32, where that
+    # of float64 is minus infinity.
+    dtype = torch.float32 if family == "gemma" else torch.float64
+    model = AutoModelForCausalLM.from_pretrained(checkpoint(family), dtype=dtype).eval()
     embedded = model.get_input_embeddings()(batch["input_ids"]).detach().requires_grad_()
     logits = model(inputs_embeds=embedded, attention_mask=batch["attention_mask"]).logits
     nll = nn.functional.cross_entropy(logits.transpose(1, 2), batch["labels"], reduction="none")
     per_instance = nll.sum(dim=1) / (batch["labels"] >= 0).sum(dim=1)
     (gradient,) = torch.autograd.grad(per_instance.sum(), [embedded])
     (found,) = importance(model, batch, "gnorm")
-    # Gemma and Llama normalise in float32 whatever the type of their weights.
-    torch.testing.assert_close(found, gradient.norm(dim=-1), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(found, gradient.norm(dim=-1), rtol=1e-3, atol=1e-5)
     assert bool((found > 0).any())
 
 
