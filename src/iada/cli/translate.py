@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from iada.cli.parsing import find_positional, parse_dataclass
-from iada.config.data import Boundaries, DataConfig
+from iada.config.data import Boundaries, DataConfig, FileFormat
 from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError, RunError
@@ -31,13 +31,15 @@ class TranslateCommand:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of the model."""
     input: Path | None = None
-    """Text (one sentence per line), TSV or JSON lines; `-` is text from standard input. By default
-    the test split of the run's corpus."""
+    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF or PO; `-` is standard input.
+    By default the test split of the run's corpus."""
     output: Path | None = None
     """File to write; `-` is standard output. By default `translations/<input name>` in the run
     folder."""
     overwrite: bool = False
     """Replace an output that exists; without it only an interrupted translation is resumed."""
+    format: Literal["auto", FileFormat] = "auto"
+    """Format of the input; `auto` goes by its name."""
     references: Path | None = None
     """Reference translations of a text input, line for line, for `--target_context gold`."""
     boundaries: Boundaries | None = None
@@ -90,6 +92,7 @@ def run(command: TranslateCommand) -> Path:
                 source,
                 target,
                 boundaries=command.boundaries or data.boundaries,
+                form=None if command.format == "auto" else command.format,
                 languages=(data.source_language, data.target_language),
                 references=command.references,
                 max_line_bytes=data.max_line_bytes,
@@ -103,7 +106,12 @@ def run(command: TranslateCommand) -> Path:
 def _check(command: TranslateCommand) -> None:
     """Refuse flags that do not go together."""
     if command.input is None:
-        for flag, value in (("references", command.references), ("boundaries", command.boundaries)):
+        given = {
+            "references": command.references,
+            "boundaries": command.boundaries,
+            "format": None if command.format == "auto" else command.format,
+        }
+        for flag, value in given.items():
             if value is not None:
                 raise ConfigError(f"`--{flag}` describes a given input. Give `--input` too.")
     is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
@@ -131,7 +139,8 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
             max_line_bytes=data.max_line_bytes,
             columns=data.columns,
         )
-        pieces = file_pieces(detect_format(path.name), files)
+        form = detect_format(path.name) if command.format == "auto" else command.format
+        pieces = file_pieces(form, files)
     lines, documents = count_lines(pieces)
     return f"{path}: {lines} lines, {documents} documents -> {output}"
 

@@ -12,7 +12,19 @@ Split = Literal["train", "dev", "test"]
 MAX_LINE_BYTES = 4_000_000
 """Longest line by default: far beyond any sentence, enough for a book on one line of JSON."""
 FileFormat = Literal[
-    "text", "tsv", "csv", "bars", "jsonl", "sgm", "tmx", "xliff", "tags", "dialogue"
+    "text",
+    "tsv",
+    "csv",
+    "bars",
+    "alternating",
+    "jsonl",
+    "parquet",
+    "sgm",
+    "tmx",
+    "xliff",
+    "po",
+    "tags",
+    "dialogue",
 ]
 
 
@@ -35,8 +47,9 @@ class DataConfig:
     target_language: str = "de"
     """Language code of the target side."""
     format: Literal["auto", FileFormat] = "auto"
-    """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .jsonl, .sgm,
-    .xml, .tmx, .xlf, .xliff, .json, train.tags.*) and takes everything else as plain text."""
+    """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .pairs, .jsonl, .parquet,
+    .arrow, .sgm, .xml, .tmx, .xlf, .xliff, .po, .json, train.tags.*) and takes everything else as
+    plain text."""
     boundaries: Boundaries = "blank_line"
     """What separates documents in plain text: a blank line, a `<d>` line before each document, or
     nothing."""

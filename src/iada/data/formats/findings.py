@@ -27,6 +27,7 @@ Kind = Literal[
     "duplicate_document",
     "empty_document",
     "empty_one_side",
+    "inline_code",
     "length_ratio",
     "line_break",
     "lone_surrogate",
@@ -56,7 +57,7 @@ WARNINGS: frozenset[Kind] = frozenset(
     }
 )
 """Kinds of which nothing is repaired or left out."""
-REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return"})
+REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return", "inline_code"})
 """Kinds that are put right without loss; all kinds in neither set are errors."""
 
 

@@ -14,20 +14,24 @@ from typing import Literal
 from iada.config.base import require
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats import delimited, dialogue, exchange, jsonl, sgm, text
+from iada.data.formats import delimited, dialogue, jsonl, parquet, sgm, text
+from iada.data.formats.exchange import po, tmx, xliff
 from iada.data.formats.file_format import CorpusFiles, Format, Piece
 from iada.data.formats.findings import Findings
-from iada.errors import DataError
+from iada.errors import ConfigError, DataError
 
 FORMATS: Mapping[FileFormat, Format] = {
     "tags": text.TAGS,
     "tsv": delimited.TSV,
     "csv": delimited.CSV,
     "bars": delimited.BARS,
+    "alternating": delimited.ALTERNATING,
     "jsonl": jsonl.FORMAT,
+    "parquet": parquet.FORMAT,
     "sgm": sgm.FORMAT,
-    "tmx": exchange.TMX,
-    "xliff": exchange.XLIFF,
+    "tmx": tmx.FORMAT,
+    "xliff": xliff.FORMAT,
+    "po": po.FORMAT,
     "dialogue": dialogue.FORMAT,
     # Any name is plain text if no other format claims it.
     "text": text.TEXT,
@@ -165,7 +169,8 @@ def write_split(data: DataConfig, split: Split, documents: Iterable[ParallelDocu
     key = file_format(data, split)
     write = FORMATS[key].write
     if write is None:
-        raise ValueError(f"the format {key} is only read")
+        writable = ", ".join(f"`{name}`" for name, one in FORMATS.items() if one.write is not None)
+        raise ConfigError(f"The format `{key}` is only read. Choose one of {writable}.")
     files = split_files(data, split)
     files.source.parent.mkdir(parents=True, exist_ok=True)
     write(files, documents)
