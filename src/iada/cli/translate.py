@@ -43,7 +43,11 @@ class TranslateCommand:
     references: Path | None = None
     """Reference translations of a text input, line for line, for `--target_context gold`."""
     boundaries: Boundaries | None = None
-    """What separates the documents of a text input; by default as in the run's corpus."""
+    """What separates the documents of a text input; by default as in the run's corpus, or nothing
+    with `--split sentences`, where blank lines separate paragraphs."""
+    split: Literal["none", "sentences"] | None = None
+    """`sentences` for prose: each line is a paragraph, which is split into sentences and joined
+    again; by default as `data.split` of the run says."""
     decode: Annotated[DecodeConfig, tyro.conf.arg(name="")] = field(default_factory=DecodeConfig)
     """Search settings; on the command line those of the run are the defaults."""
     dry_run: bool = False
@@ -91,7 +95,8 @@ def run(command: TranslateCommand) -> Path:
                 translator,
                 source,
                 target,
-                boundaries=command.boundaries or data.boundaries,
+                boundaries=_boundaries(command, data),
+                split=_is_split(command, data),
                 form=None if command.format == "auto" else command.format,
                 languages=(data.source_language, data.target_language),
                 references=command.references,
@@ -110,13 +115,27 @@ def _check(command: TranslateCommand) -> None:
             "references": command.references,
             "boundaries": command.boundaries,
             "format": None if command.format == "auto" else command.format,
+            "split": command.split,
         }
         for flag, value in given.items():
             if value is not None:
                 raise ConfigError(f"`--{flag}` describes a given input. Give `--input` too.")
     is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
+    if command.split == "sentences" and (command.decode.n_best > 1 or command.references):
+        raise ConfigError("`--split sentences` goes with neither `--n_best` nor `--references`.")
     if is_streamed and command.decode.n_best > 1:
         raise ConfigError("`--n_best` writes a second file. Give a file as `--output`, not `-`.")
+
+
+def _is_split(command: TranslateCommand, data: DataConfig) -> bool:
+    return (command.split or data.split) == "sentences"
+
+
+def _boundaries(command: TranslateCommand, data: DataConfig) -> Boundaries:
+    if command.boundaries is not None:
+        return command.boundaries
+    # Between paragraphs there are blank lines, and the context reaches across them.
+    return "none" if _is_split(command, data) else data.boundaries
 
 
 def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path) -> str:
@@ -135,7 +154,7 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
             path,
             None,
             languages,
-            command.boundaries or data.boundaries,
+            _boundaries(command, data),
             max_line_bytes=data.max_line_bytes,
             columns=data.columns,
         )

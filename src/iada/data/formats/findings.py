@@ -42,7 +42,9 @@ Kind = Literal[
     "segment_mismatch",
     "shared_sentence",
     "unnamed_tag",
+    "unsplit_text",
     "wrapped_segment",
+    "wrong_language",
 ]
 WARNINGS: frozenset[Kind] = frozenset(
     {
@@ -53,7 +55,9 @@ WARNINGS: frozenset[Kind] = frozenset(
         "repeated_id",
         "shared_sentence",
         "unnamed_tag",
+        "unsplit_text",
         "wrapped_segment",
+        "wrong_language",
     }
 )
 """Kinds of which nothing is repaired or left out."""
@@ -105,7 +109,8 @@ class Tally:
     dropped: int = 0
     """Sentences that were left out; each is explained by an error."""
     boundaries: int = 0
-    """Units that are no sentences: separators, headers, metadata, unused references."""
+    """Units that are no sentences of the split: separators, headers, metadata, unused references,
+    documents that were held out."""
 
     @property
     def balances(self) -> bool:
@@ -172,6 +177,18 @@ class Findings:
         """Count the sentences of a document that was read."""
         self.source.kept += sentences
         self.target.kept += sentences
+
+    def add_kept(self, sentences: int) -> None:
+        """Count the sentences of a document that was read from the file of another split."""
+        for tally in (self.source, self.target):
+            tally.read += sentences
+            tally.kept += sentences
+
+    def set_aside(self, sentences: int) -> None:
+        """Count the sentences of a document as those of another split."""
+        for tally in (self.source, self.target):
+            tally.kept -= sentences
+            tally.boundaries += sentences
 
     @property
     def counts(self) -> dict[Kind, int]:
