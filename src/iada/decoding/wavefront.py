@@ -396,7 +396,8 @@ def check_lengths(
         if (needed := max(map(len, frame.request([ids], [])))) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
-                f"model was trained for at most {longest}. Split the sentence."
+                f"model was trained for at most {longest}. Split the sentence, or let it be "
+                "translated in parts with `decode.on_long: split` (`--on_long split`)."
             )
 
 
