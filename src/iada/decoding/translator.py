@@ -245,10 +245,11 @@ class DocumentTranslator:
     def _fits(self, sentence: str) -> bool:
         # Most sentences are far too short to be worth encoding: a byte is a token at most, unless
         # a tokeniser before the encoding makes it longer.
-        if 2 * len(sentence.encode()) + 16 <= self.windows.max_length:
+        frame = self.frame.sentence_length([])
+        if 2 * len(sentence.encode()) + frame <= self.windows.max_length:
             return True
         (ids,) = self.subwords.encode([sentence], "source")
-        return len(self.frame.source([ids])) <= self.windows.max_length
+        return self.frame.sentence_length(ids) <= self.windows.max_length
 
     def report_long(self, parts: Sequence[int]) -> None:
         """Say how many sentences were split, given the number of parts of each."""

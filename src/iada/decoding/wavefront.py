@@ -393,7 +393,7 @@ def check_lengths(
 ) -> None:
     """Refuse a document with a sentence that is too long for the model."""
     for number, ids in enumerate(source, start=1):
-        if (needed := max(map(len, frame.request([ids], [])))) > longest:
+        if (needed := frame.sentence_length(ids)) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
                 f"model was trained for at most {longest}. Split the sentence, or let it be "

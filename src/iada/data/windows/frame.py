@@ -139,6 +139,10 @@ class Frame:
         """
         return self.source(source), self.prefix(target)
 
+    def sentence_length(self, tokens: Sequence[int]) -> int:
+        """Return what a source sentence needs in a window of its own, before its translation."""
+        return max(map(len, self.request([tokens], [])))
+
     def places(
         self, source: Sequence[int], target: Sequence[int], context: int
     ) -> tuple[Places, Places]:
