@@ -60,6 +60,9 @@ def test_main_has_the_rows_of_the_paper() -> None:
         "flat",
         "gtrans",
         "docflat",
+        "gtrans_word_drop",
+        "docflat_word_drop",
+        "multires",
         "iada_drop_tnorm",
         "iada_drop_gnorm",
         *IADA,
@@ -67,6 +70,7 @@ def test_main_has_the_rows_of_the_paper() -> None:
     assert rows["sentence_level"] == System("doc2doc", (("windows.context", 0),))
     hard = (("model.architecture", "docflat"), ("model.gate", "hard"))
     assert rows["docflat"] == System("doc2doc", hard)
+    assert rows["docflat_word_drop"] == System("word_drop", hard)
 
 
 def test_every_architecture_is_compared_with_doc2doc_and_augmented_with_itself() -> None:
