@@ -29,6 +29,7 @@ from iada.experiments.systems import (
     matched_row,
     on_architecture,
     plain_row,
+    staged_row,
 )
 
 ALL = "all"
@@ -110,6 +111,27 @@ def _architectures(__: Ranges) -> Experiment:
         "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
         "the two views alone are worth. Where an original stops gradients at context, augmented "
         "rows let them flow, because GNorm could not see context otherwise.",
+    )
+
+
+def _stages(_: Ranges) -> Experiment:
+    rows = [SENTENCE_LEVEL, DOC2DOC, staged_row(DOC2DOC), WORD_DROP, staged_row(WORD_DROP)]
+    han, san = (on_architecture(DOC2DOC, name) for name in ("han", "san"))
+    frozen = ("model.frozen_context", True)
+    rows += [han, staged_row(han), san, staged_row(san, "two stages, frozen context", frozen)]
+    for name in WITH_WORD_DROPOUT:
+        for row in (on_architecture(DOC2DOC, name), on_architecture(WORD_DROP, name)):
+            rows += [row, staged_row(row)]
+    return Experiment(
+        "stages",
+        "From scratch or in two stages",
+        tuple(rows),
+        "doc2doc",
+        heading="Stages",
+        navigation="Stages",
+        question="HAN, SAN, G-Transformer and DocFlat were published as second stages of a "
+        "sentence-level system, the last two with word dropout. Each second stage is compared with "
+        "the same system from scratch, which has had fewer updates in all.",
     )
 
 
@@ -407,6 +429,7 @@ def _controls(ranges: Ranges) -> Experiment:
 EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
     "architectures": _architectures,
+    "stages": _stages,
     "controls": _controls,
     "alpha_sweep": _alpha_sweep,
     "directions": _directions,

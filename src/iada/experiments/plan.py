@@ -37,6 +37,8 @@ class System:
     """How the other half of the training data is made; None for real data alone."""
     reverse: bool = False
     """Translate from the target language into the source language."""
+    start: "System | None" = None
+    """Whose trained weights it begins with, from the run of the same seed; None for random ones."""
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,13 @@ MULTIRES = changed_row(
 )
 
 
+def staged_row(row: PlannedRow, label: str = "two stages", *changes: Change) -> PlannedRow:
+    """Return a row that begins with the weights of the sentence-level system of the same seed."""
+    found = changed_row(row, f"{row.key}_staged", f"{row.label}, {label}", *changes)
+    system = replace(found.system, start=SENTENCE_LEVEL.system)
+    return replace(found, system=system, against=row.key)
+
+
 def on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
     """Return a row on another architecture; an augmented one lets gradients reach all context."""
     (title, changes), *_ = [(title, c) for other, title, c in SYSTEMS if other == name]

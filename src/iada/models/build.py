@@ -191,6 +191,7 @@ def _document_model(
             context_sides=config.sides,
             wide_layers=config.wide,
             stop_context=config.stops_context,
+            frozen_context=bool(config.frozen_context),
             gate=config.gate or "soft",
             far_context=config.far,
             after=config.after,

@@ -45,6 +45,8 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     """Layers that read the whole window."""
     stop_context: bool = True
     """Whether no gradient flows into context states."""
+    frozen_context: bool = False
+    """Whether context states are those of a first stage that does not learn any more."""
     gate: str = "soft"
     far_context: int = 0
     """Context sentences on top of `context`."""
@@ -251,6 +253,9 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
     def add_context(self) -> None:
         """Add the modules that read context outside the two stacks."""
 
+    def keep_stage_one(self) -> None:
+        """Keep what has to stay as it is, once the weights of another run are loaded."""
+
     @property
     def cached_layers(self) -> int:
         """Layers of the cache of keys and values that decoding needs."""
@@ -368,7 +373,8 @@ def read_layout(
         unknown=config.unk_token_id,
         opens=False,
     )
-    return Layout(source, first_sentence, one_current=config.after > 0)
+    one_current = config.after > 0
+    return Layout(source, first_sentence, source_ids=source_ids, one_current=one_current)
 
 
 def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | None) -> Sentences:

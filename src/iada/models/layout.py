@@ -108,6 +108,8 @@ class Layout:
     """(rows,): source sentences before the first target sentence."""
     target: Sentences | None = None
     """The whole decoder input; None while the encoder runs alone."""
+    source_ids: Tensor | None = None
+    """(rows, source length): what `source` was read off."""
     queries: int = 0
     """Decoder positions of this pass, the last of the decoder input."""
     one_current: bool = False

@@ -90,6 +90,27 @@ def test_every_architecture_is_compared_with_doc2doc_and_augmented_with_itself()
     assert labels["flat_iada_replace_gnorm"] == "FlatTrans + IADA (Repl, GNorm)"
 
 
+def test_second_stages_are_compared_with_the_same_system_from_scratch() -> None:
+    experiment = build("stages")
+    against = {row.key: row.against for row in experiment.rows}
+    rows = systems(experiment)
+    staged = [key for key, system in rows.items() if system.start is not None]
+    assert [key.removesuffix("_staged") for key in staged] == [
+        "doc2doc",
+        "word_drop",
+        "han",
+        "san",
+        "gtrans",
+        "gtrans_word_drop",
+        "docflat",
+        "docflat_word_drop",
+    ]
+    for key in staged:
+        assert rows[key].start == rows["sentence_level"]
+        assert against[key] == key.removesuffix("_staged")
+    assert ("model.frozen_context", True) in rows["san_staged"].changes
+
+
 def test_directions_are_all_pairs_of_signs_for_both_measures() -> None:
     rows = systems(build("directions"))
     assert list(rows)[:3] == ["word_replace", "doc2doc", "uniform_replace_all_losses"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from iada.experiments.collection import describe_system
 from iada.experiments.definitions import build_experiment
 from iada.experiments.plan import System
 from iada.report import paper
@@ -104,8 +105,28 @@ def test_every_system_without_pretrained_weights_has_rows_of_ours() -> None:
     }
 
 
+def test_a_second_stage_has_the_number_of_the_system_unless_the_paper_trained_it_at_once() -> None:
+    table = paper.MAIN["ted"]
+    staged = [row for row in build_experiment("stages").rows if row.system.start is not None]
+    found = {row.key: table.row(settings_of(row.system)) for row in staged}
+    labels = {key: None if row is None else row.label for key, row in found.items()}
+    assert labels == {
+        "doc2doc_staged": None,
+        "word_drop_staged": None,
+        "han_staged": "HAN",
+        "san_staged": "SAN",
+        "gtrans_staged": "GTrans",
+        "gtrans_word_drop_staged": "GTrans",
+        "docflat_staged": "DocFlat",
+        "docflat_word_drop_staged": "DocFlat",
+    }
+
+
 def settings_of(system: System) -> dict[str, object]:
-    return {"method": system.method, **dict(system.changes)}
+    settings: dict[str, object] = {"method": system.method, **dict(system.changes)}
+    if system.start is not None:
+        settings["start"] = describe_system(system.start)
+    return settings
 
 
 def test_other_settings_have_no_published_number() -> None:
