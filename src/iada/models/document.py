@@ -269,6 +269,25 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
         """Put context into the decoder's topmost states, (rows, queries, dim)."""
         return states
 
+    @property
+    def has_stock_decoder(self) -> bool:
+        """Whether the decoder reads what it says and one source sentence, and no context."""
+        return False
+
+    def encode_window(
+        self, input_ids: Tensor, attention_mask: Tensor, first_sentence: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Encode windows for a stock decoder; arguments as in `forward`.
+
+        Returns:
+            (rows, source length, dim) states with context, and (rows, source length) bool, those
+            that the decoder sees: the sentence that it translates.
+        """
+        layout = read_layout(self.config, input_ids, attention_mask, first_sentence)
+        encoded = self.model.encoder(input_ids, attention_mask, layout=layout).last_hidden_state
+        is_own = layout.source.present & (layout.source.numbers == first_sentence[:, None])
+        return self.attend_source(encoded, layout), is_own
+
     def forward(
         self,
         input_ids: Tensor | None = None,

@@ -176,6 +176,7 @@ class SanModel(DocumentModel):  # type: ignore[no-untyped-call]
     """SAN on the encoder, online or offline."""
 
     config_class = SanConfig
+    has_stock_decoder = True
 
     def attention(self, place: Place, layer: int) -> WindowAttention:
         """Make the attention of a layer."""

@@ -13,8 +13,10 @@ from iada.config.decode import DecodeConfig
 from iada.config.method import AugmentConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch
+from iada.decoding.engines import ENGINES
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Request
+from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.method.importance import importance
 from iada.method.objective import AugmentedObjective
 from iada.models.build import register_models
@@ -114,6 +116,23 @@ class TestEveryArchitecture:
         without = engine.search(requests)
         assert len({h.tokens for row in found for h in row}) > 3
         for row, other in zip(found, without, strict=True):
+            assert [h.tokens for h in row] == [h.tokens for h in other]
+            scores = [[h.score for h in hypotheses] for hypotheses in (row, other)]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+    @pytest.mark.parametrize("beam", [1, 3])
+    def test_our_search_finds_what_generate_finds(
+        self, lab: Any, system: Any, special: SpecialIds, beam: int
+    ) -> None:
+        model, requests = system.build(special), requests_of(lab, system, special)
+        reads_target = system.config.target_context
+        assert ENGINES["prefill"].takes(model) == (not reads_target)
+        assert not ENGINES["ctranslate2"].takes(model)
+        if reads_target:
+            return
+        config = DecodeConfig(beam=beam, n_best=beam)
+        engines = PrefillEngine(model, special, config), HuggingFaceEngine(model, special, config)
+        for row, other in zip(*(engine.search(requests) for engine in engines), strict=True):
             assert [h.tokens for h in row] == [h.tokens for h in other]
             scores = [[h.score for h in hypotheses] for hypotheses in (row, other)]
             assert scores[0] == pytest.approx(scores[1], abs=1e-5)

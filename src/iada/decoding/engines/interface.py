@@ -87,6 +87,14 @@ class EngineSetup:
         return reads_context and self.decode.target_context != "none"
 
 
+def int8_refusal(model: Any) -> str:
+    """Say that a model cannot be translated in int8."""
+    return (
+        f"A {type(model).__name__} cannot be translated in int8: only stock models can "
+        "(MarianMTModel). Set `decode.precision: float32`."
+    )
+
+
 def batches(requests: Sequence[Request], max_tokens: int) -> list[list[int]]:
     """Group request numbers by similar length into batches of at most `max_tokens` with padding.
 
