@@ -10,7 +10,7 @@ A subclass is one architecture: it says which attention stands where (`attention
 context after a stack (`attend_source`, `attend_target`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from transformers.models.marian.modeling_marian import (
     MarianEncoder,
 )
 
+from iada.config.model import ARCHITECTURES
+from iada.errors import ModelError
 from iada.models.layout import ALL, Layout, Place, Rule, Sentences, read_sentences
 
 
@@ -252,6 +254,33 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
 
     def add_context(self) -> None:
         """Add the modules that read context outside the two stacks."""
+
+    def check_windows(self, batch: Mapping[str, Any]) -> None:
+        """Refuse windows whose sentences do not end as this architecture reads them.
+
+        Args:
+            batch: with `input_ids`, `attention_mask` and `decoder_input_ids`.
+
+        Raises:
+            ModelError: saying what was found and what the windows must look like.
+        """
+        ids, spoken = batch["input_ids"], batch["decoder_input_ids"]
+        last = batch["attention_mask"].long().sum(dim=1, keepdim=True) - 1
+        end, opening, sep = self.config.eos_token_id, self.config.bos_token_id, "<sep>"
+        form = ARCHITECTURES[self.config.model_type.removeprefix("iada_")].ends  # type: ignore[index]
+        found = None
+        if bool((ids.gather(1, last) != end).any()):
+            found = "a source that does not end with `</s>`"
+        elif bool((spoken[:, 0] != opening).any()):
+            found = "a decoder input that does not begin with `<s>`"
+        elif form == "each" and bool((ids == self.config.sep_token_id).any()):
+            found = f"`{sep}` between sentences"
+        if found is not None:
+            boundary = "</s>" if form == "each" else sep
+            raise ModelError(
+                f"{type(self).__name__} reads windows like `c {boundary} x </s>`, but this batch "
+                f"has {found}. Cut windows with the frame of the architecture (`run_frame`)."
+            )
 
     def keep_stage_one(self) -> None:
         """Keep what has to stay as it is, once the weights of another run are loaded."""
