@@ -315,7 +315,7 @@ def test_a_run_is_not_resumed_as_another_architecture(
         (
             None,
             ["--model.dim", "64"],
-            "has `model.dim: 32`, this run 64, so its weights do not fit",
+            "has `model.dim: 32`, this run 64, so its weights do not",
         ),
         ("absent", [], "absent is not a run folder"),
         ("", ["--model.frozen_context", "True"], "`train.start` must be a run folder with"),

@@ -187,6 +187,7 @@ def _document_model(
             sep_token_id=special.sep,
             unk_token_id=special.unk,
             context=context,
+            ends=config.traits.ends,
             restarts_positions=config.traits.restarts_positions,
             context_sides=config.sides,
             wide_layers=config.wide,

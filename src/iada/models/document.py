@@ -25,9 +25,8 @@ from transformers.models.marian.modeling_marian import (
     MarianEncoder,
 )
 
-from iada.config.model import ARCHITECTURES
 from iada.errors import ModelError
-from iada.models.layout import ALL, Layout, Place, Rule, Sentences, read_sentences
+from iada.models.layout import ALL, Layout, Place, Rule, Sentences, find_fault, read_sentences
 
 
 class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
@@ -39,6 +38,8 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     unk_token_id: int = 3
     context: int = 3
     """Context sentences of a window that the stacks read."""
+    ends: str = "once"
+    """Whether a window ends `once`, or `each` of its sentences does."""
     restarts_positions: bool = False
     """Whether positions begin anew with every sentence."""
     context_sides: str = "encoder"
@@ -264,22 +265,19 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
         Raises:
             ModelError: saying what was found and what the windows must look like.
         """
-        ids, spoken = batch["input_ids"], batch["decoder_input_ids"]
-        last = batch["attention_mask"].long().sum(dim=1, keepdim=True) - 1
-        end, opening, sep = self.config.eos_token_id, self.config.bos_token_id, "<sep>"
-        form = ARCHITECTURES[self.config.model_type.removeprefix("iada_")].ends  # type: ignore[index]
-        found = None
-        if bool((ids.gather(1, last) != end).any()):
-            found = "a source that does not end with `</s>`"
-        elif bool((spoken[:, 0] != opening).any()):
-            found = "a decoder input that does not begin with `<s>`"
-        elif form == "each" and bool((ids == self.config.sep_token_id).any()):
-            found = f"`{sep}` between sentences"
-        if found is not None:
-            boundary = "</s>" if form == "each" else sep
+        config, each = self.config, self.config.ends == "each"
+        fault = find_fault(
+            batch["input_ids"],
+            batch["attention_mask"],
+            batch["decoder_input_ids"],
+            opening=_one(config.bos_token_id),
+            end=_one(config.eos_token_id),
+            separator=config.sep_token_id if each else None,
+        )
+        if fault is not None:
             raise ModelError(
-                f"{type(self).__name__} reads windows like `c {boundary} x </s>`, but this batch "
-                f"has {found}. Cut windows with the frame of the architecture (`run_frame`)."
+                f"{type(self).__name__} reads windows like `c {'</s>' if each else '<sep>'} x "
+                f"</s>`, but this batch has {fault}. Cut windows with the architecture's `Frame`."
             )
 
     def keep_stage_one(self) -> None:
