@@ -52,7 +52,7 @@ def recipe(request: pytest.FixtureRequest, corpus: Path, tmp_path: Path) -> Path
             "accumulation": 1,
             "max_updates": 2,
             "validate_every": 1,
-            "keep_checkpoints": 2,
+            "warmup_updates": 0,
         },
         "decode": {"beam": 2, "n_best": 2, "max_length_offset": 1, "max_length_ratio": 0.5},
         "evaluate": {"resamples": 100},
@@ -78,12 +78,16 @@ def test_a_system_resumes_and_serves_every_command(
     assert main(["contrast", str(run), str(corpus / "contrastive.json")]) == 0
     scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))
     assert {"s_bleu", "contrastive", "cxmi"} <= scores.keys()
-    source = (corpus / "test.en").read_text(encoding="utf-8").splitlines()
-    translated = (run / "translations" / "test.de").read_text(encoding="utf-8").splitlines()
-    # Sentence for sentence, with blank lines where they were.
-    assert [bool(line) for line in source].count(True) >= len([t for t in translated if t])
+    source, translated, best = (
+        # An untrained model may say anything that other functions take for the end of a line.
+        path.read_text(encoding="utf-8").split("\n")[:-1]
+        for path in (
+            corpus / "test.en",
+            run / "translations" / "test.de",
+            run / "translations" / "test.de.nbest.jsonl",
+        )
+    )
     assert len(translated) == len(source)
-    best = (run / "translations" / "test.de.nbest.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(best) == sum(map(bool, source))
 
     assert main(["inspect", str(run), "--html", str(tmp_path / "map.html")]) == 0

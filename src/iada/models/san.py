@@ -193,7 +193,7 @@ class SanModel(DocumentModel):  # type: ignore[no-untyped-call]
         """Switch dropout on or off; what is frozen never drops anything."""
         super().train(mode)
         if self.stage_one is not None:
-            self.stage_one.eval()
+            self.stage_one.train(False)
         return self
 
     @torch.no_grad()

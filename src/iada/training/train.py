@@ -157,8 +157,8 @@ def _check_start(config: RunConfig) -> None:
     if config.train.start is None:
         return
     folder = RunFolder(config.train.start)
-    folder.trained_model()
     found = folder.config().model
+    folder.trained_model()
     if config.model.pretrained is not None or found.pretrained is not None:
         raise RunError(
             "`train.start` is for models built from scratch, but "
