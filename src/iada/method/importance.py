@@ -1,7 +1,7 @@
 """How much each token matters to the model: φ.
 
-One non-negative score per token and stream, detached from every graph. Scores are compared only
-within a row and a role group. `selection` turns them into probabilities, `perturbation` edits
+One score per token and stream, detached from every graph. Scores are compared only within a row and
+a role group. `selection` turns them into probabilities, `perturbation` edits
 tokens.
 
 A measure says what it needs of the forward pass and computes the scores from it. `MEASURES` lists
@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from iada.config.method import AugmentConfig, Measure
-from iada.data.windows.batch import Batch, Collator, Role, to_device
+from iada.data.windows.batch import Batch, Collator, Role, to_device, without_context
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
+from iada.errors import ModelError
 from iada.method.fused import nll_gradient, token_nll
 from iada.method.selection import (
     Scores,
@@ -84,10 +85,10 @@ def gradient_norm(
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
 
 
-Needs = Literal["nothing", "states", "predictions", "gradients"]
+Needs = Literal["nothing", "states", "predictions", "gradients", "contrast"]
 """What a measure needs: no model at all; a forward pass, of which it reads embeddings and topmost
-states; the predictions at the loss positions too; or a forward pass with its graph, to take
-gradients of the loss at the embeddings."""
+states; the predictions at the loss positions too; a forward pass with its graph, to take gradients
+of the loss at the embeddings; or predictions with and without context, both with dropout off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,8 @@ class Evidence:
     streams: tuple[Stream, ...]
     observation: Observation | None
     """The forward pass; None for measures that need nothing."""
+    alone: tuple[Batch, Observation, Tensor] | None = None
+    """The batch without context, the forward pass on it, and where tokens went; for a contrast."""
     projection: LinearProjection | None = None
     """The last step of the model, if the losses are fused with it and no logits exist."""
     smoothing: float = 0.0
@@ -127,7 +130,12 @@ class ImportanceMeasure:
     @property
     def needs_logits(self) -> bool:
         """Whether the scores depend on what the model predicts."""
-        return self.needs in ("predictions", "gradients")
+        return self.needs in ("predictions", "gradients", "contrast")
+
+    @property
+    def is_read_off_training(self) -> bool:
+        """Whether the forward pass of the original view can serve."""
+        return self.needs not in ("nothing", "contrast")
 
     @property
     def is_measured(self) -> bool:
@@ -220,24 +228,47 @@ def _embedding_norm(evidence: Evidence) -> tuple[Scores, ...]:
 
 
 def _surprisal(evidence: Evidence) -> tuple[Scores, ...]:
-    """Score target tokens by their NLL; those outside the loss, and the source, have no score.
+    """Score target tokens by their NLL; those outside the loss, and the source, have no score."""
+    return _target_scores(evidence, *_target_nll(evidence, evidence.batch, evidence.seen))
+
+
+def _target_nll(
+    evidence: Evidence, batch: Batch, observation: Observation
+) -> tuple[Tensor, Tensor]:
+    """(rows, target length): NLL of the decoder input tokens, and which of them have one.
 
     The NLL of a token is found where the token before it is the input.
     """
-    labels, observation = evidence.batch["labels"], evidence.seen
+    labels = batch["labels"]
     targets = labels.reshape(-1)[observation.positions]
     if evidence.projection is None:
         nll = cross_entropy(at_least_float32(observation.logits), targets, reduction="none")
     else:
         nll = token_nll(evidence.projection, observation.hidden, targets)
     values = nll.new_zeros(labels.numel()).index_copy(0, observation.positions, nll.detach())
-    shifted = values.view(labels.shape).roll(1, dims=1)
     known = (labels >= 0).roll(1, dims=1)
     known[:, 0] = False
+    return values.view(labels.shape).roll(1, dims=1), known
+
+
+def _target_scores(evidence: Evidence, values: Tensor, known: Tensor) -> tuple[Scores, ...]:
+    """Return scores of the last stream alone."""
     nowhere = [torch.zeros_like(ids, dtype=torch.bool) for ids in evidence.ids()[:-1]]
     return (
         *(Scores(none.to(values.dtype), known=none) for none in nowhere),
-        Scores(shifted.masked_fill(~known, 0.0), known=known),
+        Scores(values.masked_fill(~known, 0.0), known=known),
+    )
+
+
+def _p_cxmi(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score tokens of the current target sentence by log p(y | x, C) − log p(y | x)."""
+    assert evidence.alone is not None
+    batch, observation, places = evidence.alone
+    seen, known = _target_nll(evidence, evidence.batch, evidence.seen)
+    unseen, _ = _target_nll(evidence, batch, observation)
+    gained = unseen.gather(1, places.clamp(0, unseen.shape[1] - 1)) - seen
+    return _target_scores(
+        evidence, gained, known & (evidence.batch["target_roles"] == Role.CURRENT)
     )
 
 
@@ -265,6 +296,7 @@ MEASURES: dict[str, ImportanceMeasure] = {
     "grad_input": ImportanceMeasure("gradients", _grad_input),
     "context_gradient": ImportanceMeasure("gradients", _context_gradient),
     "surprisal": ImportanceMeasure("predictions", _surprisal),
+    "p_cxmi": ImportanceMeasure("contrast", _p_cxmi),
     "embedding_norm": ImportanceMeasure("states", _embedding_norm),
     "random": ImportanceMeasure("nothing", _random),
     "uniform": ImportanceMeasure("nothing", _uniform),
@@ -296,12 +328,16 @@ def measure_tokens(
     """
     measure = MEASURES[config.measure]
     model, needs_graph = observer.model, measure.needs == "gradients"
+    projects = measure.needs_logits and projection is None
 
     def score(observation: Observation | None) -> tuple[Scores, ...]:
         evidence = Evidence(
             batch=batch,
             streams=observer.streams,
             observation=observation,
+            alone=_alone(observer, batch, config, projects)
+            if measure.needs == "contrast"
+            else None,
             projection=projection,
             smoothing=config.gnorm_smoothing,
             seed=seed,
@@ -316,16 +352,27 @@ def measure_tokens(
         )
 
     with torch.set_grad_enabled(needs_graph):
-        if original is not None or not measure.is_measured:
+        if not measure.is_measured or (original is not None and measure.is_read_off_training):
             return score(original)
         training = model.training
         model.eval()
         try:
-            return score(
-                observer.forward(batch, project=measure.needs_logits and projection is None)
-            )
+            return score(observer.forward(batch, project=projects))
         finally:
             model.train(training)
+
+
+def _alone(
+    observer: Observer, batch: Batch, config: AugmentConfig, projects: bool
+) -> tuple[Batch, Observation, Tensor]:
+    """Run the model on the current parts without their context."""
+    if len(observer.streams) != 2:
+        raise ModelError(
+            f"`augment.measure: {config.measure}` takes context away, which is known only for "
+            "encoder-decoders. Choose another measure for a causal language model."
+        )
+    cut, places = without_context(batch)
+    return cut, observer.forward(cut, project=projects), places
 
 
 def importance(model: nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, ...]:
@@ -358,6 +405,8 @@ class MeasuredGroup:
     """Standard deviations above the mean of the row; 0 on special tokens."""
     probability: Tensor
     """Probability that augmentation replaces the token; 0 on special tokens."""
+    known: Tensor | None = None
+    """Whether the measure scores the token; None if it scores all."""
 
 
 @dataclass(frozen=True)
@@ -419,5 +468,7 @@ def measure_batch(
         probabilities = group_probabilities(found, stream, batch, config)
         for group, z, probability in zip(stream.groups, z_scores, probabilities, strict=True):
             ids, roles = values[stream.ids], values[group.roles]
-            measured[group.name] = MeasuredGroup(ids, roles, found.values, z, probability)
+            measured[group.name] = MeasuredGroup(
+                ids, roles, found.values, z, probability, found.known
+            )
     return measured
