@@ -207,7 +207,7 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "iada_replace_gnorm_alpha_1_matched",
     ]
     # The sweep has the same run.
-    strong = systems(build("alpha_sweep"))["alpha_1_matched"]
+    strong = systems(build_experiment("alpha_sweep"))["alpha_1_matched"]
     assert systems(experiment)["iada_replace_gnorm_alpha_1_matched"] == strong
 
 
