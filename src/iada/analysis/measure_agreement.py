@@ -32,7 +32,8 @@ from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
-from iada.method.importance import MEASURES, MeasuredGroup, measure_batch
+from iada.method.importance import MEASURES
+from iada.method.measuring import MeasuredGroup, measure_batch
 from iada.models.observation import Observer
 from iada.runs.folder import RunFolder
 from iada.storage import write_json

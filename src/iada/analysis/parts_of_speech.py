@@ -31,7 +31,7 @@ from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
-from iada.method.importance import MeasuredGroup, measure_windows
+from iada.method.measuring import MeasuredGroup, measure_windows
 from iada.method.perturbation import Drop, Vocabulary, perturb, word_start_table
 from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator

@@ -19,7 +19,8 @@ from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator, token_log_probabilities
 from iada.evaluation.contrastive import contrastive_accuracy
 from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
-from iada.method.importance import importance, measure_batch
+from iada.method.importance import importance
+from iada.method.measuring import measure_batch
 from iada.models.observation import Observer
 
 Untrained = Callable[[int], DocumentTranslator]

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 from iada.config.method import AugmentConfig, Measure
 from iada.data.windows.batch import Batch, Role
 from iada.errors import ModelError
-from iada.method.importance import MEASURES, importance, measure_batch, measure_tokens
+from iada.method.importance import MEASURES, importance, measure_tokens
+from iada.method.measuring import measure_batch
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Drop, Replace, Vocabulary
 from iada.models.observation import Observer

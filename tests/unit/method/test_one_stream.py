@@ -12,7 +12,8 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForC
 
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch, Role
-from iada.method.importance import importance, measure_batch
+from iada.method.importance import importance
+from iada.method.measuring import measure_batch
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Drop, Replace, Zero
 from iada.method.selection import replacement_probability, standardize
