@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -138,7 +139,7 @@ def _measured(
     translator: DocumentTranslator, windows: Windows, augment: AugmentConfig
 ) -> Iterator[tuple[list[int], dict[Measure, dict[str, MeasuredGroup]]]]:
     """Yield numbers of windows, and by measure and side what it says of their tokens."""
-    names: list[Measure] = [name for name in MEASURES if MEASURES[name].is_measured]
+    names = [name for name in get_args(Measure) if MEASURES[name].is_measured]
     sampler = TokenBatchSampler(windows.lengths(), max_tokens=_MAX_TOKENS, seed=1)
     collate = Collator(translator.subwords.special.pad)
     device = next(translator.model.parameters()).device

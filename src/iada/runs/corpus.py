@@ -154,8 +154,9 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: SubwordEnco
 def selected_windows(config: RunConfig, corpus: Corpus) -> Offsets | None:
     """(selected,): numbers of the training windows to learn from; None for all."""
     is_rich = corpus.train.is_rich
-    selects = is_rich is not None and config.train.rich.use == "select"
-    return np.flatnonzero(is_rich) if selects else None
+    if is_rich is None or config.train.rich.use != "select":
+        return None
+    return np.flatnonzero(is_rich)
 
 
 def _cut_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding) -> Windows:

@@ -189,7 +189,7 @@ def test_a_framed_batch_at_once_is_the_same_windows_one_by_one(
 def test_a_batch_without_its_context_is_a_batch_of_windows_that_have_none(
     store_of: StoreOf, special: SpecialIds, frame: Frame | None, stride: int, loss_on: str
 ) -> None:
-    store = store_of([DOCUMENT, DOCUMENT[1:3]])
+    store = store_of(DOCUMENT, DOCUMENT[1:3])
     frame = frame or Frame.stock(special)
     config = WindowConfig(context=2, stride=stride, loss_on=loss_on)  # type: ignore[arg-type]
     windows = Windows(store, config, frame=frame)
