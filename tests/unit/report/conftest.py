@@ -273,7 +273,8 @@ def agreement() -> Results:
         "tags": {"gnorm NOUN": (1.0, 1.0, 1.0), "tnorm NOUN": (0.5, 0.5, 0.5)},
         "hinges": {"p_cxmi": (0.9, 0.8, 1.0), "gnorm": (0.5, 0.5, 0.5)},
     }
-    return make_results("agreement", make_row("Doc2Doc", DOC2DOC, breakdown=breakdown))
+    rows = (make_row("Doc2Doc", DOC2DOC, breakdown=breakdown), make_row("GNorm", GNORM))
+    return make_results("agreement", *rows)
 
 
 def low_resource() -> Results:
