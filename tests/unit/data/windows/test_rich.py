@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from iada.config.data import WindowConfig
-from iada.config.train import RichConfig
+from iada.config.run import RunConfig
+from iada.config.train import RichConfig, TrainConfig
 from iada.data.prepared.store import Side, TokenStore
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Collator
@@ -121,6 +122,14 @@ def test_a_file_that_is_no_json_is_refused_with_its_line(tmp_path: Path) -> None
     path.write_text("Hallo.\n", encoding="utf-8")
     with pytest.raises(DataError, match="scores:1: is no line of CXMI scores"):
         window_scores(cut(), path)
+
+
+def test_sentences_that_are_split_have_no_scores() -> None:
+    with pytest.raises(ConfigError, match=r"windows\.on_long.* refuse or leave_out"):
+        RunConfig(
+            windows=WindowConfig(on_long="split"),
+            train=TrainConfig(rich=RichConfig(scores=Path("cxmi.train.jsonl"))),
+        )
 
 
 @pytest.mark.parametrize("settings", [{"share": 0.0}, {"share": 1.1}, {"weight": -1.0}])
