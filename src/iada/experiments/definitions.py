@@ -26,10 +26,11 @@ from iada.experiments.systems import (
     WORD_DROP,
     WORD_REPLACE,
     changed_row,
+    control_rows,
     matched_row,
     on_architecture,
     plain_row,
-    staged_row,
+    stage_rows,
 )
 
 ALL = "all"
@@ -115,17 +116,10 @@ def _architectures(__: Ranges) -> Experiment:
 
 
 def _stages(_: Ranges) -> Experiment:
-    rows = [SENTENCE_LEVEL, DOC2DOC, staged_row(DOC2DOC), WORD_DROP, staged_row(WORD_DROP)]
-    han, san = (on_architecture(DOC2DOC, name) for name in ("han", "san"))
-    frozen = ("model.frozen_context", True)
-    rows += [han, staged_row(han), san, staged_row(san, "two stages, frozen context", frozen)]
-    for name in WITH_WORD_DROPOUT:
-        for row in (on_architecture(DOC2DOC, name), on_architecture(WORD_DROP, name)):
-            rows += [row, staged_row(row)]
     return Experiment(
         "stages",
         "From scratch or in two stages",
-        tuple(rows),
+        stage_rows(),
         "doc2doc",
         heading="Stages",
         navigation="Stages",
@@ -351,6 +345,19 @@ def _pos(_: Ranges) -> Experiment:
     )
 
 
+def _agreement(_: Ranges) -> Experiment:
+    return Experiment(
+        "agreement",
+        "What measures of importance agree on",
+        (DOC2DOC, GNORM),
+        "doc2doc",
+        heading="Agreement of measures",
+        navigation="Agreement",
+        compares_measures=True,
+        tables=("agreement",),
+    )
+
+
 def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
     rows = [
@@ -386,35 +393,10 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
 
 
 def _controls(ranges: Ranges) -> Experiment:
-    # The control at other rates: is it the amount of noise?
-    uniform = (
-        changed_row(
-            UNIFORM,
-            f"{UNIFORM.key}_{rate:g}",
-            f"{UNIFORM.label}, p = {rate:g}",
-            ("augment.p_context", rate),
-            ("augment.p_current", rate),
-        )
-        for rate in sorted(ranges.rates)
-    )
-    rows = (
-        SENTENCE_LEVEL,
-        DOC2DOC,
-        WORD_REPLACE,
-        plain_row("coword_drop", "CoWord dropout"),
-        plain_row("r_drop", "R-Drop"),
-        plain_row("simcut", "SimCut"),
-        UNIFORM,
-        *uniform,
-        RANDOM,
-        matched_row(RANDOM, RANDOM.key, RANDOM.label),
-        GNORM,
-        matched_row(GNORM, GNORM.key, GNORM.label),
-    )
     return Experiment(
         "controls",
         "Importance or two views?",
-        rows,
+        control_rows(ranges.rates),
         # What uniform replacement reaches with the same losses is not due to importance.
         "uniform_replace_all_losses",
         navigation="Importance or not?",
@@ -441,5 +423,6 @@ EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "low_resource": _low_resource,
     "noisy_context": _noisy_context,
     "pos": _pos,
+    "agreement": _agreement,
 }
 """Every experiment by name, in the order of the report. A new experiment is one more line."""

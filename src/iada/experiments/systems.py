@@ -1,5 +1,6 @@
 """The systems of the tables: named rows that experiments share, and how others are made of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from iada.config.model import ARCHITECTURES, Architecture
@@ -80,3 +81,54 @@ def on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
         changes, label = (*changes, ("model.stop_context", False)), f"{label}, gradients flow"
     key = name if row is DOC2DOC else f"{name}_{row.key}"
     return replace(changed_row(row, key, label, *changes), series=title)
+
+
+def stage_rows() -> tuple[PlannedRow, ...]:
+    """Return systems from scratch, each followed by the same as a second stage."""
+    rows = [SENTENCE_LEVEL, DOC2DOC, staged_row(DOC2DOC), WORD_DROP, staged_row(WORD_DROP)]
+    han, san = (on_architecture(DOC2DOC, name) for name in ("han", "san"))
+    frozen = ("model.frozen_context", True)
+    rows += [han, staged_row(han), san, staged_row(san, "two stages, frozen context", frozen)]
+    for name in WITH_WORD_DROPOUT:
+        for row in (on_architecture(DOC2DOC, name), on_architecture(WORD_DROP, name)):
+            rows += [row, staged_row(row)]
+    return tuple(rows)
+
+
+def control_rows(rates: Sequence[float]) -> tuple[PlannedRow, ...]:
+    """Return what tells importance apart from the objective and from the amount of noise."""
+    # The control at other rates: is it the amount of noise?
+    uniform = (
+        changed_row(
+            UNIFORM,
+            f"{UNIFORM.key}_{rate:g}",
+            f"{UNIFORM.label}, p = {rate:g}",
+            ("augment.p_context", rate),
+            ("augment.p_current", rate),
+        )
+        for rate in sorted(rates)
+    )
+    # A tilt that can be felt, and no more noise than the control has.
+    strong = (
+        matched_row(
+            changed_row(row, "", "", ("augment.alpha", 1.0)),
+            f"{row.key}_alpha_1",
+            f"{row.label}, α = 1",
+        )
+        for row in (TNORM, GNORM)
+    )
+    return (
+        SENTENCE_LEVEL,
+        DOC2DOC,
+        WORD_REPLACE,
+        plain_row("coword_drop", "CoWord dropout"),
+        plain_row("r_drop", "R-Drop"),
+        plain_row("simcut", "SimCut"),
+        UNIFORM,
+        *uniform,
+        RANDOM,
+        matched_row(RANDOM, RANDOM.key, RANDOM.label),
+        GNORM,
+        matched_row(GNORM, GNORM.key, GNORM.label),
+        *strong,
+    )
