@@ -53,6 +53,8 @@ class Windows:
         self.config = config
         self.frame = Frame.stock(store.special) if frame is None else frame
         self.documents = documents
+        self.is_rich: npt.NDArray[np.bool_] | None = None
+        """(windows,): which windows are context-rich, as batches say too; None if unknown."""
         measure = measure_sentences(store, config, self.frame)
         parts = current_parts(store, config, documents, measure)
         self.context: Offsets | None = None
@@ -211,6 +213,7 @@ class Windows:
             target_lengths=target.lengths,
             noise_key=self._noise_key(keys[0]),
             first_sentence=self.first_sentence(numbers),
+            is_rich=None if self.is_rich is None else self.is_rich[numbers],
         )
 
     def _prompt_rows(self, written: PromptRows, first: tuple[int, int]) -> Rows:

@@ -15,7 +15,7 @@ from iada.decoding.engines.causal import open_causal
 from iada.decoding.engines.ctranslate2 import has_advantage, open_ctranslate2
 from iada.decoding.engines.huggingface import open_huggingface
 from iada.decoding.engines.interface import Engine, EngineSetup
-from iada.decoding.engines.prefill.engine import open_prefill
+from iada.decoding.engines.prefill.engine import has_stock_decoder, open_prefill
 from iada.errors import ModelError
 
 
@@ -33,16 +33,19 @@ class EngineEntry:
     causal: bool = False
     """Whether it searches with decoder-only models rather than with encoder-decoders."""
 
+    also: Callable[[Any], bool] = lambda _: False
+    """Whether it takes a model of another class all the same."""
+
     def takes(self, model: Any) -> bool:
         """Tell whether the engine can search with a model."""
         if _is_causal(model) != self.causal:
             return False
-        return self.models is None or type(model) in self.models
+        return self.models is None or type(model) in self.models or self.also(model)
 
 
 ENGINES: dict[str, EngineEntry] = {
     "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
-    "prefill": EngineEntry((MarianMTModel,), open_prefill),
+    "prefill": EngineEntry((MarianMTModel,), open_prefill, also=has_stock_decoder),
     "huggingface": EngineEntry(None, open_huggingface),
     "causal": EngineEntry(None, open_causal, causal=True),
 }
