@@ -107,7 +107,8 @@ class RunFolder:
         if not self.path.is_dir():
             return
         # `write_bytes` writes beside its target, so an interrupted file has another name.
-        leftovers = (LOCK, self.environment_file.name, self.tokenizer.name, ".tokenizer.staged")
+        encoding = [self.tokenizer.name, ".tokenizer.staged", ".tokenizer.replaced"]
+        leftovers = [LOCK, self.environment_file.name, *encoding]
         temporary = (f".{self.environment_file.name}.", f".{self.config_file.name}.")
         used = [
             entry.name
@@ -125,6 +126,7 @@ class RunFolder:
         """Create the folder of a new run."""
         self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
+        self.remove_leftovers()
         write_json(self.environment_file, {"format": FORMAT, **environment})
         # Last: a folder with a configuration is one that can be resumed.
         write_yaml(self.config_file, to_mapping(config))
