@@ -8,7 +8,6 @@ its run there.
 """
 
 import importlib.util
-import json
 import logging
 import shutil
 import uuid
@@ -26,7 +25,7 @@ from iada.experiments.scheduler import (
     do_task,
     threads_of_children,
 )
-from iada.storage import write_json
+from iada.storage import read_object, write_json
 
 if TYPE_CHECKING:
     from submitit import Job, LocalExecutor, SlurmExecutor
@@ -192,7 +191,6 @@ def _note(task: GridTask, kind: str) -> Path:
 
 def _read_note(task: GridTask, kind: str) -> dict[str, Any]:
     try:
-        content = json.loads(_note(task, kind).read_text(encoding="utf-8"))
+        return read_object(_note(task, kind))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}

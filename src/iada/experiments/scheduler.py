@@ -29,6 +29,7 @@ from iada.config.run import RunConfig
 from iada.data.prepared.encoding import begin_worker
 from iada.errors import IadaError, RunError
 from iada.runs.folder import RunFolder
+from iada.storage import read_object
 
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
@@ -280,7 +281,7 @@ class Job:
         if not self.is_scored:
             return (folder.model / "config.json").is_file()
         try:
-            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+            known = read_object(folder.scores_file)
         except FileNotFoundError:
             return False
         except ValueError:
