@@ -240,8 +240,9 @@ def _check_values(run: RunSummary) -> None:
         for key in METRICS:
             run.value(key)
         _check_tallies(run.scores.get("contrastive", {}))
-        assert run.seconds is None or math.isfinite(run.seconds)
-    except (AssertionError, AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
+        if not math.isfinite(run.seconds or 0):
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
         raise RunError(
             f"{run.folder / 'scores.json'} or metrics.jsonl beside it holds values that are not "
             f"those of a run. Score it again with `iada evaluate {run.folder}`."
