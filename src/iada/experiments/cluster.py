@@ -106,10 +106,11 @@ class _StartedJob:
     job: "Job[None]"
 
     def exit_code(self) -> int | None:
-        # Asked before the notes are read, because the job writes its own just before its end.
+        # Asked before the note is read, because the job writes it just before its end.
         is_over = self.job.done()
         end = _read_note(self.task, "end")
-        if end.get("attempt") == self.attempt:
+        # A process of this machine is waited for; Slurm hears later of an end than we do.
+        if end.get("attempt") == self.attempt and (is_over or not self._is_local()):
             return int(end["exit_code"])
         if not is_over:
             return None
@@ -119,12 +120,15 @@ class _StartedJob:
         return f"its job {self.job.job_id} ended without a word ({self.job.state})."
 
     def stop(self) -> None:
-        from submitit import LocalJob
-
-        if isinstance(self.job, LocalJob):
+        if self._is_local():
             self.job.cancel()
         else:
             logger.warning("Job %s goes on: %s", self.job.job_id, self.task.folder)
+
+    def _is_local(self) -> bool:
+        from submitit import LocalJob
+
+        return isinstance(self.job, LocalJob)
 
 
 def _local(folder: Path, config: ClusterConfig) -> "LocalExecutor":

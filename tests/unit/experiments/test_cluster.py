@@ -14,7 +14,8 @@ from iada.experiments import cluster
 from iada.experiments.cluster import find_launcher
 from iada.experiments.scheduler import log_file, run_tasks
 
-pytest.importorskip("submitit", reason="needs the extra `cluster`")
+submitit = pytest.importorskip("submitit", reason="needs the extra `cluster`")
+from submitit.slurm.slurm import SlurmInfoWatcher  # noqa: E402
 
 SBATCH = """#!/bin/bash
 grep -q "partition=nowhere" "$1" && { echo "sbatch: error: no such partition" >&2; exit 1; }
@@ -65,6 +66,8 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    # It remembers the jobs of the whole process, and numbers begin anew with each test.
+    monkeypatch.setattr(submitit.SlurmJob, "watcher", SlurmInfoWatcher())
     return folder
 
 
