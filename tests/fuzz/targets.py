@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from broken_files import CONTRASTIVE, CORPORA, Corpus, Files
@@ -114,11 +115,21 @@ def exchange_target(name: str, content: bytes) -> Target:
     return corpus_target(Corpus(files, name, lambda raw: (0, 0)))
 
 
+def read_all(*readers: Callable[[], object]) -> None:
+    """Let all readers try, also after a refusal; the first refusal is raised at the end."""
+    refusals = []
+    for read in readers:
+        try:
+            read()
+        except IadaError as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
+
+
 def read_sets(folder: Path) -> None:
-    for name in ("set.json", "set.jsonl"):
-        with contextlib.suppress(IadaError):
-            read_contrastive(folder / name)
-    read_contrastive(folder / "set.json")
+    paths = (folder / name for name in ("set.json", "set.jsonl"))
+    read_all(*(partial(read_contrastive, path) for path in paths))
 
 
 def recipe_files() -> Files:
@@ -154,11 +165,17 @@ def run_files() -> Files:
 
 def read_run(folder: Path) -> None:
     run = RunFolder(folder)
-    run.environment()
-    run.config()
-    run.last_checkpoint(say=False)
+    read_all(
+        run.environment,
+        run.config,
+        partial(run.last_checkpoint, say=False),
+        run.best_model,
+        partial(show_run, folder),
+    )
+
+
+def show_run(folder: Path) -> None:
     summary = load_run(folder)
-    assert summary.seconds is None or summary.seconds >= 0 or summary.seconds < 0
     for key in METRICS:
         summary.value(key)
     summary.accuracy("by_class", "er")
@@ -253,7 +270,7 @@ def prepared_files() -> Files:
                 text = f"{word} .\n{word} !\n\n{word} ?\n"
                 (root / f"{split}.{code}").write_text(text, encoding="utf-8")
         data = DataConfig(folder=root)
-        prepare(Preparation(data, SubwordConfig(vocabulary_size=290), root / "store", workers=1))
+        prepare(Preparation(data, SubwordConfig(vocabulary_size=320), root / "store", workers=1))
         return _files(root / "store")
 
 
