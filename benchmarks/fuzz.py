@@ -40,7 +40,7 @@ class Options:
     """How many inputs, and where the findings go."""
 
     inputs: int = 10_000
-    """Inputs in all; command lines, which take long to parse, get a quarter of the others' share."""
+    """Inputs in all. Command lines, slow to parse, get a quarter of the share of others."""
     seed: int = 1
     """Seed of the first input."""
     targets: tuple[str, ...] = tuple(TARGETS)

@@ -39,9 +39,10 @@ class DecodeConfig:
     exported: Path | None = None
     """Folder that `iada export` wrote, for the engine `ctranslate2`; by default
     `exported/<precision>` in the run folder."""
-    unit: Literal["sentence", "window"] = "sentence"
-    """Translate one sentence after the translations before it, or the whole window at once, of
-    which the last sentence is kept."""
+    unit: Literal["sentence", "part", "window"] = "sentence"
+    """Translate one sentence after the translations before it in its window; likewise, but in a
+    window that is a whole part of the document as in training, what follows included; or a whole
+    window at once, of which the last sentence is kept."""
     target_context: Literal["own", "none", "gold"] = "own"
     """Target context of a sentence: the model's own translations, nothing, or the reference."""
     source_context: Literal["gold", "random", "none"] = "gold"
@@ -49,6 +50,9 @@ class DecodeConfig:
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
+    on_long: Literal["refuse", "split"] = "refuse"
+    """What to do with a sentence that is too long for the model by itself: refuse the input, or
+    translate it in parts, which are counted."""
     n_best: int = 1
     """Number of translations of each sentence; more than 1 are written to
     `<output>.nbest.jsonl` with their scores."""
@@ -72,11 +76,22 @@ class DecodeConfig:
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
         has_int8 = self.precision != "int8" or self.engine != "huggingface"
         require(has_int8, "decode.engine", rule, self.engine)
+        rule = "1 with `decode.on_long: split`, whose parts have no n-best list together"
+        has_one = self.on_long == "refuse" or self.n_best == 1
+        require(has_one, "decode.n_best", rule, self.n_best)
         if self.unit == "window":
             # The window's own translation is the context of its last sentence.
             rule = "own with `decode.unit: window`"
             is_own = self.target_context == "own"
             require(is_own, "decode.target_context", rule, self.target_context)
+        if self.unit == "part":
+            # What was said before is how the model knows which sentence of the part is next.
+            rule = "own or gold with `decode.unit: part`"
+            is_said = self.target_context != "none"
+            require(is_said, "decode.target_context", rule, self.target_context)
+            rule = "gold with `decode.unit: part`"
+            source = self.source_context
+            require(source == "gold", "decode.source_context", rule, source)
         ratio, offset = self.max_length_ratio, self.max_length_offset
         require(ratio >= 0, "decode.max_length_ratio", "0 or more", ratio)
         require(offset >= 1, "decode.max_length_offset", "at least 1", offset)
