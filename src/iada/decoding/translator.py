@@ -345,10 +345,13 @@ def load_model(folder: Path) -> Any:
     if (folder / ADAPTER_CONFIG).is_file():
         return load_merged(folder).to(_device())
     try:
-        kind = automatic_class(AutoConfig.from_pretrained(folder, local_files_only=True))
-        model = kind.from_pretrained(folder, local_files_only=True)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder} cannot be read: {error}") from None
+        # Neither code nor pickles of a folder are ever run.
+        safely = {"local_files_only": True, "trust_remote_code": False}
+        kind = automatic_class(AutoConfig.from_pretrained(folder, **safely))
+        model = kind.from_pretrained(folder, use_safetensors=True, **safely)
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"{folder} cannot be read: {reason}") from None
     return model.to(_device())
 
 
