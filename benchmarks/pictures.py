@@ -106,7 +106,7 @@ def translate(page: Page, address: str, lines: list[str], explained: int) -> Non
     page.wait_for_selector("#run option", state="attached")
     page.fill("#text", "\n".join(lines))
     page.click("#go")
-    page.wait_for_function("document.querySelector('#stop').disabled")
+    page.wait_for_selector("#stop:disabled")
     page.locator(".inside summary").nth(explained).click()
     page.wait_for_selector(".explanation .chip.token")
 

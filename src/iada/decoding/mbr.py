@@ -7,7 +7,7 @@ candidates leave the order of the search as it is.
 
 from collections.abc import Sequence
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 _CHRF = CHRF()
 

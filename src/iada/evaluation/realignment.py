@@ -9,7 +9,7 @@ No word is lost or moved, so document scores stay what they were.
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 from iada.data.documents import Document
 

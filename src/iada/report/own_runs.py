@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 from iada.config.data import DataConfig
 from iada.config.evaluate import EvaluateConfig
@@ -170,11 +170,11 @@ def _read(data: DataConfig, systems: Sequence[RunGroup]) -> SplitTranslations:
     # The first seed speaks for its system.
     paths = {one.name: one.runs[0].folder / "translations" / name for one in systems}
     texts = read_translations(paths, data, "test")
-    systems = {
+    aligned = {
         name: realign_documents(documents, texts.references)[0]
         for name, documents in texts.systems.items()
     }
-    return replace(texts, systems=systems)
+    return replace(texts, systems=aligned)
 
 
 def _test(

@@ -128,7 +128,7 @@ class Workbench:
         source, target = request.lines[inside], request.translations[inside]
         if not target[-1].strip():
             raise DataError("The sentence has no translation yet, so there is nothing to explain.")
-        name = "Sentence and context" if len(source) > 1 else "Sentence"
+        name = "Window of"
         pair = ParallelDocument(Document(name, source), Document(name, target))
         with self._step:
             return self._explanation(run, pair, request.line - start + 1)

@@ -1,7 +1,7 @@
 """Minimum Bayes risk over the best translations of a search."""
 
 import pytest
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 
 from iada.config.decode import DecodeConfig
 from iada.decoding.mbr import by_agreement, expected_chrf

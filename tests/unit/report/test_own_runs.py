@@ -9,7 +9,7 @@ import pytest
 from iada.config.base import to_mapping, write_yaml
 from iada.config.data import DataConfig
 from iada.config.evaluate import EvaluateConfig
-from iada.config.method import Method
+from iada.config.method import Method, augmentation
 from iada.config.run import RunConfig
 from iada.data.documents import Document
 from iada.evaluation.score_files import SplitTranslations
@@ -43,6 +43,7 @@ def own_run(tmp_path: Path) -> MakeRun:
             seed=seed,
             data=DataConfig(folder=corpus),
             evaluate=EvaluateConfig(resamples=200),
+            augment=augmentation(method),
         )
         write_yaml(folder / "config.yaml", to_mapping(config))
         (folder / "metrics.jsonl").write_text("", encoding="utf-8")

@@ -230,7 +230,7 @@ function buildRow(line, sentence, place, documents) {
   const [source, target, other] = ["source", "target", "beside"].map((name) => item.querySelector(`.${name}`));
   const name = `sentence ${sentence}${documents > 1 ? ` of document ${place}` : ""}`;
   const titles = ["Source", shown.run, shown.beside === WITHOUT ? `${shown.run}, ${WITHOUT}` : shown.beside.slice(4)];
-  item.querySelectorAll(".side").forEach((side, column) => { side.textContent = titles[column]; });
+  item.querySelectorAll(".column").forEach((label, column) => { label.textContent = titles[column]; });
   source.setAttribute("aria-label", `Source, ${name}`);
   target.setAttribute("aria-label", `Translation, ${name}`);
   item.querySelector("summary .hidden").textContent = ` of ${name}`;
