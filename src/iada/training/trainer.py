@@ -104,6 +104,7 @@ class IadaTrainer(CheckpointTrainer):
         vocabulary: Vocabulary | None = None,
         processing_class: Any = None,
         label_smoothing: float = 0.1,
+        rich_weight: float = 0.0,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
@@ -123,6 +124,8 @@ class IadaTrainer(CheckpointTrainer):
                 else from the model's configuration.
             processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
+            rich_weight: how much more the loss of context-rich windows counts; see
+                `AugmentedObjective`.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
         """
@@ -149,6 +152,7 @@ class IadaTrainer(CheckpointTrainer):
             replacement=replacement,
             vocabulary=vocabulary,
             label_smoothing=label_smoothing,
+            rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
         )
