@@ -61,17 +61,22 @@ def test_files_with_other_lines_and_documents_are_refused(write: Write, boundari
 
 
 @pytest.mark.parametrize(
-    "text", ["a b c d e f g h i j\n\nk l m n o\n", "a b c\nd e f\ng h i j\n\nk l m n o\n"]
+    ("text", "least"),
+    [
+        ("a b c d e f g h i j\n\nk l m n o\n", 100),
+        # The second line belongs to two sentences and stays with one of them.
+        ("a b c\nd e f\ng h i j\n\nk l m n o\n", 85),
+    ],
 )
 def test_the_same_documents_in_other_lines_are_realigned(
-    write: Write, text: str, caplog: pytest.LogCaptureFixture
+    write: Write, text: str, least: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     reference = write("r", REFERENCE)
     found: dict[str, Any] = score_files(
         write("h", text), reference, reference, boundaries="blank_line"
     )
     assert found["d_bleu"]["score"] == pytest.approx(100)
-    assert found["s_bleu"]["score"] == pytest.approx(100)
+    assert found["s_bleu"]["score"] >= least - 1e-6
     assert found["realigned"] == 1
     assert "1 of 2 documents have another number of sentences" in caplog.text
     config = EvaluateConfig(realign=False)
