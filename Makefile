@@ -65,7 +65,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[dev,formats,language,pos,pretrained,serve,thresholds]'
+	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained,serve,thresholds]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python
