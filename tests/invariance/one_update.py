@@ -1,11 +1,12 @@
-"""Make one update of a tiny model and save its weights; started by the test, once per process.
+"""Make an update of a tiny model and save its weights; started by the test, once per process.
 
-Usage: one_update.py OUTPUT ACCUMULATION METHOD PROJECTION COMPUTATION
+Usage: one_update.py OUTPUT ACCUMULATION METHOD PROJECTION COMPUTATION IMPORTANCE UPDATES
 
-PROJECTION is tied or untied, COMPUTATION is fused or plain.
+PROJECTION is tied or untied, COMPUTATION is fused or plain, IMPORTANCE is reuse or lagged.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,7 +28,15 @@ from iada.runs.environment import process_state
 from iada.training.trainer import IadaTrainer
 
 
-def main(output: Path, accumulation: int, method: str, projection: str, computation: str) -> None:
+def main(
+    output: Path,
+    accumulation: int,
+    method: str,
+    projection: str,
+    computation: str,
+    importance: str,
+    updates: int,
+) -> None:
     """Train on the same four micro-batches, whatever the number of processes."""
     torch.set_num_threads(1)
     state = process_state()
@@ -60,7 +69,7 @@ def main(output: Path, accumulation: int, method: str, projection: str, computat
             optim="sgd",
             learning_rate=1.0,
             max_grad_norm=0.0,
-            max_steps=1,
+            max_steps=updates,
             gradient_accumulation_steps=accumulation,
             save_strategy="no",
             report_to="none",
@@ -70,7 +79,12 @@ def main(output: Path, accumulation: int, method: str, projection: str, computat
             ddp_find_unused_parameters=False,
             use_cpu=True,
         ),
-        augment=augmentation(method),  # type: ignore[arg-type]
+        augment=replace(
+            augmentation(method),  # type: ignore[arg-type]
+            importance_pass=importance,  # type: ignore[arg-type]
+            # So that scores decide about tokens.
+            alpha=1.0,
+        ),
         train_dataset=windows,
         train_sampler=sampler,
         data_collator=Collator(subwords.special.pad),
@@ -83,4 +97,4 @@ def main(output: Path, accumulation: int, method: str, projection: str, computat
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:7], int(sys.argv[7]))

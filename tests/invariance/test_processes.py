@@ -40,7 +40,12 @@ def _launch(processes: int, *arguments: str) -> None:
 
 
 def _updated_here(
-    folder: Path, accumulation: int, projection: str = "tied", computation: str = "fused"
+    folder: Path,
+    accumulation: int,
+    projection: str = "tied",
+    computation: str = "fused",
+    importance: str = "reuse",
+    updates: int = 1,
 ) -> Weights:
     spec = importlib.util.spec_from_file_location("one_update", SCRIPT)
     assert spec is not None
@@ -49,16 +54,23 @@ def _updated_here(
     spec.loader.exec_module(module)
     output = folder / f"{accumulation}x1.safetensors"
     threads = torch.get_num_threads()
-    module.main(output, accumulation, "iada_replace_gnorm", projection, computation)
+    settings = (projection, computation, importance, updates)
+    module.main(output, accumulation, "iada_replace_gnorm", *settings)
     torch.set_num_threads(threads)
     return load_file(output)
 
 
 def _updated(
-    folder: Path, *, accumulation: int, processes: int, projection: str = "tied"
+    folder: Path,
+    *,
+    accumulation: int,
+    processes: int,
+    projection: str = "tied",
+    importance: str = "reuse",
+    updates: int = 1,
 ) -> Weights:
     output = folder / f"{accumulation}x{processes}.safetensors"
-    settings = ("iada_replace_gnorm", projection, "fused")
+    settings = ("iada_replace_gnorm", projection, "fused", importance, str(updates))
     _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings)
     return load_file(output)
 
@@ -75,6 +87,17 @@ def test_four_micro_batches_on_one_process_equal_two_on_two_and_one_on_four(
     # Half the data make another update: the comparison can fail.
     fewer = _updated_here(tmp_path, accumulation=2)
     assert any((fewer[name] - value).abs().max() > 1e-4 for name, value in one.items())
+
+
+def test_lagged_importance_is_the_same_on_one_process_and_on_two(tmp_path: Path) -> None:
+    # An update is an epoch: a window that one process drew is later drawn by the other.
+    lagged = {"importance": "lagged", "updates": 3}
+    one = _updated_here(tmp_path, accumulation=4, **lagged)  # type: ignore[arg-type]
+    two = _updated(tmp_path, accumulation=2, processes=2, **lagged)  # type: ignore[arg-type]
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-8)
+    fresh = _updated_here(tmp_path, accumulation=4, updates=3)
+    assert any((fresh[name] - value).abs().max() > 1e-4 for name, value in one.items())
 
 
 def test_fused_and_plain_losses_make_the_same_update(tmp_path: Path) -> None:

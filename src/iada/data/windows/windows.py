@@ -152,6 +152,7 @@ class Windows:
             epoch=epoch,
             sentences=stop - current,
             first_sentence=None if frame.target_context else len(before),
+            number=number,
         )
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
@@ -181,6 +182,7 @@ class Windows:
             target_lengths=target.lengths,
             noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
             first_sentence=self.first_sentence(numbers),
+            numbers=numbers,
         )
 
     def first_sentence(self, numbers: Offsets) -> Offsets | None:
