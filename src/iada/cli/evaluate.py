@@ -23,6 +23,7 @@ from iada.evaluation.metrics import METRICS
 from iada.report.tables import MISSING, Cell, Column, Table
 
 if TYPE_CHECKING:
+    from iada.decoding.shards import Processes
     from iada.evaluation.metrics import SegmentScorer
 
 Scores = Mapping[str, Any]
@@ -239,21 +240,38 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
 
 
 def _share_work(run: Path, *, cxmi: bool) -> bool:
-    """Do what the processes of a launcher share; return whether this one computes the scores."""
-    from iada.decoding.shards import join_processes
+    """Do what several processes share; return whether this one computes the scores."""
+    from iada.cli.translate import SENTENCES_PER_PROCESS
+    from iada.decoding.files import count_lines, split_pieces
+    from iada.decoding.shards import helped, join_processes, useful_processes
+    from iada.evaluation.score_runs import is_translated
+    from iada.runs.folder import RunFolder
+
+    processes = join_processes()
+    count = 1
+    if processes.count == 1:
+        if not cxmi and is_translated(run):
+            return True
+        config = RunFolder(run).config()
+        lines, documents = count_lines(split_pieces(config.data, "test", with_references=False))
+        asked = config.decode.processes
+        count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
+        count = max(1, min(count, documents))
+    with helped(count, translate_and_measure, run, cxmi) as helpers:
+        processes = processes if helpers.count == 1 else helpers
+        translate_and_measure(run, cxmi, processes)
+    return processes.is_main
+
+
+def translate_and_measure(run: Path, cxmi: bool, processes: "Processes") -> None:
+    """Translate the test split of a run and measure its use of context, or a share of both."""
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import measure_context_use, translate_test
 
-    processes = join_processes()
-    if processes.count == 1:
-        if cxmi:
-            measure_context_use(run)
-        return True
     translator = DocumentTranslator.load(run, processes=processes)
     if cxmi:
         measure_context_use(run, translator)
     translate_test(run, translator)
-    return processes.is_main
 
 
 def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path:

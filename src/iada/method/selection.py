@@ -122,7 +122,7 @@ def _tilted(tilt: Tensor, p: float) -> Tensor:
 
 
 def _logit(p: float) -> float:
-    return torch.logit(torch.tensor(p, dtype=torch.float64)).item()
+    return math.log(p / (1 - p))
 
 
 def budget_offsets(tilt: Tensor, members: Tensor, budgets: Sequence[float]) -> Tensor:
