@@ -18,6 +18,7 @@ from iada.experiments.plan import (
     Synthetic,
     System,
     changed_row,
+    lagged_row,
     matched_row,
     plain_row,
 )
@@ -189,8 +190,7 @@ def _measures(_: Ranges) -> Experiment:
         "doc2doc",
         heading="Measures and normalisation",
         navigation="Measures",
-        question="Random replaces importance by noise of the same spread and keeps all three "
-        "losses.",
+        question="Random replaces importance by noise of the same spread; all losses stay.",
     )
 
 
@@ -415,6 +415,7 @@ def _controls(ranges: Ranges) -> Experiment:
         matched_row(_RANDOM, _RANDOM.key, _RANDOM.label),
         _GNORM,
         matched_row(_GNORM, _GNORM.key, _GNORM.label),
+        lagged_row(_GNORM, _GNORM.key, _GNORM.label),
     )
     return Experiment(
         "controls",

@@ -125,6 +125,12 @@ def changed_row(row: PlannedRow, key: str, label: str, *changes: Change) -> Plan
     return replace(row, key=key, label=label, system=system)
 
 
+def lagged_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
+    """Let a row follow the training gradient of the draw before, at no cost."""
+    change = ("augment.importance_pass", "lagged")
+    return changed_row(row, f"{key}_lagged", f"{label}, lagged", change)
+
+
 def matched_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
     """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
     change = ("augment.budget", "matched")

@@ -203,6 +203,7 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "iada_replace_random_matched",
         "iada_replace_gnorm",
         "iada_replace_gnorm_matched",
+        "iada_replace_gnorm_lagged",
     ]
 
 
