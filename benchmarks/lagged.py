@@ -29,7 +29,7 @@ from torch import Tensor
 from iada.cli.parsing import parse_dataclass
 from iada.config.method import AugmentConfig
 from iada.config.run import RunConfig, mini_run
-from iada.data.mini import write_mini_corpus
+from iada.data.mini import MiniConfig, write_mini_corpus
 from iada.data.windows.batch import Batch, Role
 from iada.method.importance import MEASURES, Evidence, measure_tokens
 from iada.method.lagged import ScoreMemory
@@ -152,7 +152,7 @@ class Comparison(AugmentedObjective):
                 name = "whole loss, same weights: rank"
                 notes[name] += rank_correlations(*pair, batch, first=number)
 
-            embedding.register_hook(note)
+            embedding.register_hook(note)  # type: ignore[no-untyped-call]
 
 
 def rank_correlations(one: Any, two: Any, batch: Batch, *, first: int = 0) -> list[float]:
@@ -195,7 +195,7 @@ def main(options: Options) -> None:
 
 def run_of(options: Options, folder: Path) -> tuple[RunConfig, Corpus]:
     """Return the run and its data: the mini corpus in its scarce setting."""
-    write_mini_corpus(folder / "corpus")
+    write_mini_corpus(folder / "corpus", MiniConfig())
     config = mini_run(
         "iada_replace_gnorm", corpus=folder / "corpus", output=folder / "run", seed=options.seed
     )

@@ -58,10 +58,10 @@ def run(command: ContrastCommand) -> Path | None:
     processes = join_processes()
     count = 1
     if processes.count == 1:
-        items = len(read_contrastive(command.set, command.documents))
+        items = read_contrastive(command.set, command.documents)
         asked = RunFolder(command.run).config().decode.processes
         each = SENTENCES_PER_PROCESS if command.generative else ITEMS_PER_PROCESS
-        count = useful_processes(asked, items, each=each)
+        count = useful_processes(asked, len(items), each=each)
     with helped(count, contrast, command) as helpers:
         return contrast(command, processes if helpers.count == 1 else helpers)
 

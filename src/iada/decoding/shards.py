@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch.distributed
+from torch._C._distributed_c10d import TCPStore
 
 from iada.data.documents import Document
 from iada.data.prepared.encoding import begin_worker
@@ -127,7 +128,7 @@ def helped(count: int, work: Callable[..., object], *arguments: object) -> Itera
         return
     threads = torch.get_num_threads()
     share = max(1, threads // count)
-    store = torch.distributed.TCPStore(
+    store = TCPStore(
         "127.0.0.1", 0, count, is_master=True, timeout=_MEETING, wait_for_workers=False
     )
     # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
@@ -167,7 +168,7 @@ def _help(
     """Do a share of the work in a process that was started for it."""
     begin_worker()
     torch.set_num_threads(threads)
-    store = torch.distributed.TCPStore("127.0.0.1", port, count, timeout=_MEETING)
+    store = TCPStore("127.0.0.1", port, count, timeout=_MEETING)
     try:
         work(*arguments, _meet(store, rank, count))
         torch.distributed.destroy_process_group()

@@ -92,7 +92,7 @@ class ScoreMemory:
             self._check_width(draw.numbers, number, embedding.shape[1])
             roles = torch.stack([values[group.roles] for group in stream.groups])
             # Detached: a hook that held the graph it hangs on would never be freed.
-            embedding.register_hook(
+            embedding.register_hook(  # type: ignore[no-untyped-call]
                 partial(
                     self._keep,
                     draw,

@@ -96,10 +96,20 @@ class LastLayer:
             keys = torch.arange(whole.shape[1], device=columns.device)
             mask = (keys <= columns[..., None])[:, None]
         else:
-            mask = mask.expand(len(columns), -1, -1, -1)
-            index = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[-1])
-            mask = mask.gather(2, index)
+            mask = _cut_mask(mask, columns)
+        source_mask = named.get("encoder_attention_mask")
+        if source_mask is not None:
+            named = named | {"encoder_attention_mask": _cut_mask(source_mask, columns)}
         return (queries, mask, *others), named
 
     def _keep_keys(self, _: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         return None if self._whole is None else (given, named | {"key_value_states": self._whole})
+
+
+def _cut_mask(mask: Tensor, columns: Tensor) -> Tensor:
+    """Keep some queries, (rows, width), of a mask (rows, heads, queries, keys)."""
+    if mask.shape[2] == 1:
+        return mask
+    mask = mask.expand(len(columns), -1, -1, -1)
+    index = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[-1])
+    return mask.gather(2, index)

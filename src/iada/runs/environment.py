@@ -195,7 +195,7 @@ def probe_bf16(dim: int, feed_forward: int, device: torch.device) -> float:
     # In turns, and the best of each: other work on the machine only adds. The first is a warm-up.
     pairs = [(seconds(half=False), seconds(half=True)) for _ in range(_PROBE_ROUNDS)]
     plain, half = (min(times) for times in zip(*pairs[1:], strict=True))
-    return plain / half
+    return float(plain / half)
 
 
 def process_state() -> PartialState:

@@ -170,8 +170,8 @@ def _find_precision(
     if config.train.precision != "auto":
         return config.train.precision
     found = folder.environment().get("precision") if begun else None
-    if found == "fp32" or found == "bf16":
-        return found  # type: ignore[return-value]
+    if found in ("fp32", "bf16"):
+        return "bf16" if found == "bf16" else "fp32"
     chosen = fastest_precision(config.model.dim, config.model.feed_forward)
     logger.info("Training in %s, which is the faster way for this model here.", chosen)
     return chosen
