@@ -160,10 +160,12 @@ def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", 
     """Return the tagger of the source side of a split."""
     source = data.paths(split)[0]
     path = source.with_name(f"{source.name}.pos")
-    if name == "hanta" or (name == "auto" and not path.is_file()):
+    if name == "hanta" or (name == "auto" and (data.hold_out or not path.is_file())):
         return HanoverTagger(data.source_language)
-    if file_format(data, split) != "text":
-        raise DataError(f"{source}: gold tags need a corpus of plain text. Choose `hanta`.")
+    if file_format(data, split) != "text" or data.hold_out:
+        raise DataError(
+            f"{source}: gold tags need a split of plain text in a file of its own. Choose `hanta`."
+        )
     return GoldTagger(path, data.boundaries)
 
 

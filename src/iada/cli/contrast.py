@@ -57,9 +57,9 @@ def run(command: ContrastCommand) -> Path | None:
         return None
     processes = join_processes()
     count = 1
-    if processes.count == 1:
+    asked = RunFolder(command.run).config().decode.processes
+    if useful_processes(asked, sys.maxsize, each=1) > 1:
         items = read_contrastive(command.set, command.documents)
-        asked = RunFolder(command.run).config().decode.processes
         each = SENTENCES_PER_PROCESS if command.generative else ITEMS_PER_PROCESS
         count = useful_processes(asked, len(items), each=each)
     with helped(count, contrast, command) as helpers:

@@ -249,12 +249,12 @@ def _share_work(run: Path, *, cxmi: bool) -> bool:
 
     processes = join_processes()
     count = 1
-    if processes.count == 1:
-        if not cxmi and is_translated(run):
-            return True
-        config = RunFolder(run).config()
+    if processes.count == 1 and not cxmi and is_translated(run):
+        return True
+    config = RunFolder(run).config()
+    asked = config.decode.processes
+    if useful_processes(asked, sys.maxsize, each=1) > 1:
         lines, documents = count_lines(split_pieces(config.data, "test", with_references=False))
-        asked = config.decode.processes
         count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
         count = max(1, min(count, documents))
     with helped(count, translate_and_measure, run, cxmi) as helpers:

@@ -14,11 +14,12 @@ from iada.data.prepared.store import TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
-from iada.data.tokens.subwords import SubwordEncoding, Subwords, train_subwords
+from iada.data.tokens.subwords import SPACE, SubwordEncoding, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
 from iada.data.windows.families import check_window_length, encoding_frame
 from iada.data.windows.frame import Frame
+from iada.data.windows.spans import split_long_sentences
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
 from iada.storage import sha256
@@ -90,11 +91,28 @@ def load_corpus(config: RunConfig, subwords: SubwordEncoding | None = None) -> C
             tags=config.subwords.tags,
         )
     ciphers = subwords.ciphers if config.augment.reads_ciphers else None
-    store = TokenStore.build(train, subwords, ciphers=ciphers)
+    return _corpus(
+        TokenStore.build(train, subwords, ciphers=ciphers),
+        TokenStore.build(dev, subwords),
+        config,
+        subwords,
+    )
+
+
+def _corpus(
+    train: TokenStore, dev: TokenStore, config: RunConfig, subwords: SubwordEncoding
+) -> Corpus:
+    if config.windows.on_long == "split":
+        frame = run_frame(config, subwords)
+        pieces = subwords.pieces(range(len(subwords)))
+        starts = np.array([str(piece).startswith(SPACE) for piece in pieces])
+        train, dev = (
+            split_long_sentences(store, config.windows, frame, starts) for store in (train, dev)
+        )
     return Corpus(
         subwords=subwords,
-        train=training_windows(store, config, subwords),
-        dev=_dev_windows(TokenStore.build(dev, subwords), config, subwords),
+        train=training_windows(train, config, subwords),
+        dev=_dev_windows(dev, config, subwords),
     )
 
 
@@ -110,11 +128,7 @@ def _open_prepared(
         )
     keys = config.augment.cipher_keys if config.augment.reads_ciphers else ()
     store = prepared.store("train", encoding, cipher_keys=keys)
-    return Corpus(
-        subwords=encoding,
-        train=training_windows(store, config, encoding),
-        dev=_dev_windows(prepared.store("dev", encoding), config, encoding),
-    )
+    return _corpus(store, prepared.store("dev", encoding), config, encoding)
 
 
 def check_prepared(
