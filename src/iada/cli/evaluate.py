@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.data import Boundaries
+from iada.config.data import Boundaries, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
@@ -161,6 +161,9 @@ class EvaluateCommand:
     """Code of the target language, which decides BLEU's tokeniser; a run knows its own."""
     cxmi: bool = False
     """Also measure how much a run's model uses its context (CXMI, and P-CXMI of each token)."""
+    cxmi_split: Split = "test"
+    """With `--cxmi`, split to measure it on. Tokens of `train` go to `cxmi.train.jsonl` in the run
+    folder, which `train.rich.scores` reads."""
     output: Path | None = None
     """File to write the scores of hypothesis files to, as JSON."""
     metrics: Annotated[EvaluateConfig, tyro.conf.arg(name="")] = field(
@@ -183,6 +186,8 @@ class EvaluateCommand:
             )
         if self.run is None and self.cxmi:
             raise ConfigError("`--cxmi` needs a model. Give a run folder.")
+        if self.cxmi_split != "test" and not self.cxmi:
+            raise ConfigError("`--cxmi_split` goes with `--cxmi`.")
         if self.run is None and self.metrics.comet_python is not None and self.source is None:
             raise ConfigError("COMET needs the source text. Give `--source`.")
 
@@ -211,7 +216,7 @@ def run(command: EvaluateCommand) -> Path | None:
     if command.dry_run:
         print(_plan(command))
         return None
-    if command.run is not None and not _share_work(command.run, cxmi=command.cxmi):
+    if command.run is not None and not _share_work(command):
         return None
     with _comet(command.metrics) as scorer:
         return _score_run(command, scorer) if command.run else _score_files(command, scorer)
@@ -239,7 +244,7 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
         yield scorer
 
 
-def _share_work(run: Path, *, cxmi: bool) -> bool:
+def _share_work(command: EvaluateCommand) -> bool:
     """Do what several processes share; return whether this one computes the scores."""
     from iada.cli.translate import SENTENCES_PER_PROCESS
     from iada.decoding.files import count_lines, split_pieces
@@ -247,30 +252,33 @@ def _share_work(run: Path, *, cxmi: bool) -> bool:
     from iada.evaluation.score_runs import is_translated
     from iada.runs.folder import RunFolder
 
+    assert command.run is not None
     processes = join_processes()
     count = 1
-    if processes.count == 1 and not cxmi and is_translated(run):
+    if processes.count == 1 and not command.cxmi and is_translated(command.run):
         return True
-    config = RunFolder(run).config()
+    config = RunFolder(command.run).config()
     asked = config.decode.processes
     if useful_processes(asked, sys.maxsize, each=1) > 1:
         lines, documents = count_lines(split_pieces(config.data, "test", with_references=False))
         count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
         count = max(1, min(count, documents))
-    with helped(count, translate_and_measure, run, cxmi) as helpers:
+    with helped(count, translate_and_measure, command) as helpers:
         processes = processes if helpers.count == 1 else helpers
-        translate_and_measure(run, cxmi, processes)
+        translate_and_measure(command, processes)
     return processes.is_main
 
 
-def translate_and_measure(run: Path, cxmi: bool, processes: "Processes") -> None:
+def translate_and_measure(command: EvaluateCommand, processes: "Processes") -> None:
     """Translate the test split of a run and measure its use of context, or a share of both."""
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import measure_context_use, translate_test
 
+    run, split = command.run, command.cxmi_split
+    assert run is not None
     translator = DocumentTranslator.load(run, processes=processes)
-    if cxmi:
-        measure_context_use(run, translator)
+    if command.cxmi:
+        measure_context_use(run, translator, split=split)
     translate_test(run, translator)
 
 

@@ -25,6 +25,7 @@ from iada.errors import DataError, ModelError, RunError
 from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
+from iada.models.document import DocumentModel
 from iada.models.start import slow_down
 from iada.runs.environment import refuse_sharding
 from iada.training.checkpoints import CheckpointTrainer
@@ -107,6 +108,7 @@ class IadaTrainer(CheckpointTrainer):
         vocabulary: Vocabulary | None = None,
         processing_class: Any = None,
         label_smoothing: float = 0.1,
+        rich_weight: float = 0.0,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
@@ -126,6 +128,8 @@ class IadaTrainer(CheckpointTrainer):
                 else from the model's configuration.
             processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
+            rich_weight: how much more the loss of context-rich windows counts; see
+                `AugmentedObjective`.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
         """
@@ -154,6 +158,7 @@ class IadaTrainer(CheckpointTrainer):
             replacement=replacement,
             vocabulary=vocabulary,
             label_smoothing=label_smoothing,
+            rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
             memory=self.score_memory,
@@ -162,6 +167,7 @@ class IadaTrainer(CheckpointTrainer):
         """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+        self._has_checked_windows = False
 
     def _check_devices(self) -> None:
         if self.args.n_gpu > 1:
@@ -203,6 +209,12 @@ class IadaTrainer(CheckpointTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the loss of a micro-batch as its share of the update's mean per token."""
+        if not self._has_checked_windows:
+            # Once: it makes the host wait for the device.
+            self._has_checked_windows = True
+            own = self.augmented_objective.model
+            if isinstance(own, DocumentModel):
+                own.check_windows(inputs)
         losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
