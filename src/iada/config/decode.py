@@ -9,7 +9,7 @@ from iada.config.base import require, to_mapping
 EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface", "causal"]
 """The engines of `iada.decoding.engines`, and `auto`."""
 # Translations depend on the engine that was opened, not on how it was chosen or found.
-_NOT_IN_RESULTS = ("engine", "exported")
+_NOT_IN_RESULTS = ("engine", "exported", "processes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,9 @@ class DecodeConfig:
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
+    processes: int = 0
+    """Processes that share the documents; 0 starts one for each core, as far as there is work for
+    them. The translations are the same."""
     on_long: Literal["refuse", "split"] = "refuse"
     """What to do with a sentence that is too long for the model by itself: refuse the input, or
     translate it in parts, which are counted."""
@@ -72,6 +75,7 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)
         require(self.max_tokens >= 1, "decode.max_tokens", "at least 1", self.max_tokens)
+        require(self.processes >= 0, "decode.processes", "0 or more", self.processes)
         documents = self.open_documents
         require(documents >= 1, "decode.open_documents", "at least 1", documents)
         rule = f"between 1 and `decode.beam` ({self.beam})"

@@ -433,7 +433,7 @@ def token_log_probabilities(
     for chosen in batches[processes.rank :: processes.count]:
         batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
         in_loss = batch["labels"] >= 0
-        logits = at_least_float32(observer.forward(batch).logits)
+        logits = at_least_float32(observer.forward(batch, needs_states=False).logits)
         picked = logits.log_softmax(dim=-1).gather(1, batch["labels"][in_loss][:, None])
         scores = picked.squeeze(1).double().cpu().numpy()
         ends = np.cumsum(in_loss.sum(dim=1).cpu().numpy())

@@ -176,6 +176,7 @@ class Windows:
             epoch=epoch,
             sentences=stop - current,
             first_sentence=None if frame.target_context else len(before),
+            number=number,
         )
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
@@ -213,6 +214,7 @@ class Windows:
             target_lengths=target.lengths,
             noise_key=self._noise_key(keys[0]),
             first_sentence=self.first_sentence(numbers),
+            numbers=numbers,
             is_rich=None if self.is_rich is None else self.is_rich[numbers],
         )
 
