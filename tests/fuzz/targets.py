@@ -2,18 +2,13 @@
 
 A target takes the bytes of one or several small files and reads them as the commands do. Whatever
 it raises besides an `IadaError` is a finding. The suite replays `regressions`, `benchmarks/fuzz.py`
-throws broken files at all targets, and with atheris installed
-
-    python tests/fuzz/targets.py recipe FOLDER -max_total_time=60
-
-searches for inputs that reach new code; FOLDER keeps them, and arguments are those of libFuzzer.
+throws broken files at all targets, and `guided.py` searches for inputs that reach new code.
 """
 
 import contextlib
 import importlib
 import io
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -341,26 +336,3 @@ TARGETS: dict[str, Target] = {
         parse_flags,
     ),
 }
-
-
-def main() -> None:
-    """Let atheris search for inputs of one target that reach new code."""
-    import atheris
-
-    name, folder, *arguments = sys.argv[1:]
-    found = Path(folder)
-    found.mkdir(parents=True, exist_ok=True)
-    files = TARGETS[name].files()
-    (found / "seed").write_bytes(pack(files))
-    atheris.instrument_all()
-
-    def once(data: bytes) -> None:
-        with tempfile.TemporaryDirectory() as temporary:
-            try_target(name, unpack(list(files), data), Path(temporary))
-
-    atheris.Setup([sys.argv[0], *arguments, str(found)], once)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()
