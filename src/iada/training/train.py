@@ -158,8 +158,8 @@ def _check_start(config: RunConfig) -> None:
     if config.train.start is None:
         return
     folder = RunFolder(config.train.start)
-    folder.trained_model()
     found = folder.config().model
+    folder.trained_model()
     if config.model.pretrained is not None or found.pretrained is not None:
         raise RunError(
             "`train.start` is for models built from scratch, but "
@@ -173,6 +173,14 @@ def _check_start(config: RunConfig) -> None:
                 f"{folder.path} has `model.{name}: {theirs}`, this run {own}, so its weights do "
                 "not fit. Start from a run with the same sizes."
             )
+    # The vocabulary, and with it the rows of the embedding matrix, is that of the other run.
+    theirs, own = (to_mapping(one.subwords) for one in (folder.config(), config))
+    if differing := [key for key in own if theirs[key] != own[key]]:
+        key = differing[0]
+        raise RunError(
+            f"{folder.path} has `subwords.{key}: {theirs[key]}`, this run {own[key]}, so its "
+            "weights belong to other pieces. Start from a run with the same `subwords`."
+        )
 
 
 def _load_start(config: RunConfig, model: nn.Module) -> StartReport | None:
@@ -200,11 +208,15 @@ def _configure_torch(config: TrainConfig) -> None:
 def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
     """Load the corpus, with the encoding of the run folder if it is `shared` there."""
     known = shared and (folder.tokenizer / "tokenizer_config.json").is_file()
-    tokenizer = folder.tokenizer if known else None
-    if not known and config.train.start is not None:
-        # The pieces must be those of the weights.
-        tokenizer = RunFolder(config.train.start).trained_model()
-    return load_corpus(config, None if tokenizer is None else load_subwords(tokenizer))
+    encoding = load_subwords(folder.tokenizer) if known else _start_encoding(config)
+    return load_corpus(config, encoding)
+
+
+def _start_encoding(config: RunConfig) -> SubwordEncoding | None:
+    """Return the encoding of the run to start from: the pieces must be those of the weights."""
+    if config.train.start is None:
+        return None
+    return load_subwords(RunFolder(config.train.start).trained_model())
 
 
 def _begin_run(
@@ -328,7 +340,8 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
 
 def describe_plan(config: RunConfig) -> str:
     """Say what a run would do, without doing or writing anything."""
-    corpus = load_corpus(config)
+    _check_start(config)
+    corpus = load_corpus(config, _start_encoding(config))
     with torch.device("meta"):
         model = build_shape(config, corpus.subwords)
     sampler = TokenBatchSampler(

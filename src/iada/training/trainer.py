@@ -22,6 +22,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
+from iada.models.document import DocumentModel
 from iada.models.start import slow_down
 from iada.runs.environment import refuse_sharding
 from iada.training.checkpoints import CheckpointTrainer
@@ -160,6 +161,7 @@ class IadaTrainer(CheckpointTrainer):
         """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+        self._has_checked_windows = False
 
     def _check_devices(self) -> None:
         if self.args.n_gpu > 1:
@@ -201,6 +203,12 @@ class IadaTrainer(CheckpointTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the loss of a micro-batch as its share of the update's mean per token."""
+        if not self._has_checked_windows:
+            # Once: it makes the host wait for the device.
+            self._has_checked_windows = True
+            own = self.augmented_objective.model
+            if isinstance(own, DocumentModel):
+                own.check_windows(inputs)
         losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
