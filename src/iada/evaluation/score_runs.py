@@ -16,7 +16,7 @@ from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.evaluation.metrics import SegmentScorer
 from iada.evaluation.score_files import score_split
 from iada.runs.folder import RunFolder
-from iada.storage import write_json, write_text
+from iada.storage import read_object, write_json, write_text
 
 CXMI_FILE = "cxmi.jsonl"
 """In the run folder: what the context does for each token, one line per sentence."""
@@ -163,7 +163,7 @@ def add_scores(
     known: dict[str, object] = {}
     if folder.scores_file.is_file():
         try:
-            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+            known = read_object(folder.scores_file)
         except ValueError:
             raise RunError(
                 f"{folder.scores_file} is not valid JSON. Remove it and score the run again."
