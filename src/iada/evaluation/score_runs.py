@@ -54,6 +54,13 @@ def score_run(
     return add_scores(folder, scores), folder.scores_file
 
 
+def is_translated(path: Path) -> bool:
+    """Whether a run has a translation of its test split by its present model."""
+    folder = RunFolder(path)
+    hypothesis = folder.translations / translations_name(folder.config().data)
+    return _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+
+
 def translate_test(path: Path, translator: DocumentTranslator | None = None) -> None:
     """Translate the test split of a run, unless there is a translation by its present model.
 
@@ -64,7 +71,7 @@ def translate_test(path: Path, translator: DocumentTranslator | None = None) -> 
     folder = RunFolder(path)
     data = folder.config().data
     hypothesis = folder.translations / translations_name(data)
-    is_current = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+    is_current = is_translated(path)
     if translator is not None:
         # All processes must come to the same decision.
         is_current = translator.processes.gather(is_current)[0]
