@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iada.errors import ConfigError, did_you_mean
-from iada.experiments.plan import Experiment, PlannedRow, Ranges, Synthetic
+from iada.experiments.plan import Experiment, PlannedRow, Ranges, Synthetic, TableView
 from iada.experiments.systems import (
     DOC2DOC,
     FIVE,
@@ -92,7 +92,8 @@ def _main(_: Ranges) -> Experiment:
         TNORM,
         GNORM,
     )
-    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main")
+    tables: tuple[TableView, ...] = ("systems", "costs")
+    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main", tables=tables)
 
 
 def _architectures(__: Ranges) -> Experiment:
@@ -112,6 +113,7 @@ def _architectures(__: Ranges) -> Experiment:
         "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
         "the two views alone are worth. Where an original stops gradients at context, augmented "
         "rows let them flow, because GNorm could not see context otherwise.",
+        tables=("systems", "costs"),
     )
 
 
@@ -126,6 +128,7 @@ def _stages(_: Ranges) -> Experiment:
         question="HAN, SAN, G-Transformer and DocFlat were published as second stages of a "
         "sentence-level system, the last two with word dropout. Each second stage is compared with "
         "the same system from scratch, which has had fewer updates in all.",
+        tables=("systems", "costs"),
     )
 
 
