@@ -70,6 +70,9 @@ class TrainConfig:
     """Number of checkpoints to keep; the newest and the best one are kept in any case."""
     log_every: int = 50
     """Updates between two lines of `metrics.jsonl` and, without a terminal, of progress."""
+    report_to: tuple[str, ...] = ()
+    """Trackers that get every log line too, by their names in Transformers: `tensorboard`, `wandb`,
+    `mlflow`, `trackio` and others. `metrics.jsonl` is written in any case."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
     objective: Literal["fused", "plain"] = "fused"

@@ -37,6 +37,7 @@ MAY_CHANGE = (
     "train.min_delta",
     "train.keep_checkpoints",
     "train.log_every",
+    "train.report_to",
     "train.threads",
     "decode.",
     "evaluate.",

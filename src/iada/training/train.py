@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import PrinterCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+from transformers.integrations import TensorBoardCallback
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.method import AugmentConfig
-from iada.config.run import RunConfig
+from iada.config.run import RunConfig, load_run_config
 from iada.config.train import TrainConfig
 from iada.data.tokens.pretrained_subwords import load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
@@ -40,25 +41,38 @@ from iada.runs.environment import (
 )
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import sha256, staged_folder
-from iada.training.callbacks import MetricsFile, Progress, early_stopping
+from iada.training.callbacks import MetricsFile, Progress, check_trackers, early_stopping
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
 
 
-def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = False) -> RunFolder:
+def train(
+    config: RunConfig | Path | str,
+    *,
+    resume: bool = False,
+    accept_changes: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> RunFolder:
     """Train a model and leave it in the run folder.
 
     Runs unchanged under `accelerate launch` and `torchrun`; the run folder must then be on a file
     system that all processes share.
 
     Args:
-        config: the run.
+        config: the run, or the YAML file that describes it.
         resume: continue from the newest complete checkpoint of `config.output`; a run that has
             reached its end is left as it is.
         accept_changes: resume although the corpus, versions or hardware have changed.
+        callbacks: callbacks of Transformers' Trainer, which are called after our own.
+
+    Returns:
+        The run folder; its `path` is what `DocumentTranslator.load` takes.
     """
+    if not isinstance(config, RunConfig):
+        config = load_run_config(Path(config))
     refuse_sharding()
+    check_trackers(config.train.report_to)
     folder = RunFolder(config.output)
     state = process_state()
     if resume:
@@ -72,7 +86,14 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
             if state.is_main_process:
                 _finish(folder, checkpoint)
         else:
-            _train(folder, config, checkpoint, resume=resume, accept_changes=accept_changes)
+            _train(
+                folder,
+                config,
+                checkpoint,
+                resume=resume,
+                accept_changes=accept_changes,
+                callbacks=callbacks,
+            )
         state.wait_for_everyone()
     return folder
 
@@ -117,6 +138,7 @@ def _train(
     *,
     resume: bool,
     accept_changes: bool,
+    callbacks: Sequence[TrainerCallback],
 ) -> None:
     """Train from the beginning or from a checkpoint, and export the best model."""
     state = process_state()
@@ -143,7 +165,7 @@ def _train(
     set_seed(config.seed)
     model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
-    trainer = make_trainer(config, corpus, model, folder)
+    trainer = make_trainer(config, corpus, model, folder, callbacks)
     if loaded is not None:
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
@@ -234,7 +256,13 @@ def _describe_changes(folder: RunFolder, changes: Sequence[str]) -> str:
     )
 
 
-def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolder) -> IadaTrainer:
+def make_trainer(
+    config: RunConfig,
+    corpus: Corpus,
+    model: Any,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> IadaTrainer:
     """Put the trainer of a run together."""
     state = process_state()
 
@@ -263,10 +291,14 @@ def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolde
             MetricsFile(folder.metrics_file),
             Progress(config.method),
             early_stopping(config.train.patience, config.train.min_delta),
+            *callbacks,
         ],
     )
     # It would print every log line to stdout; ours go to `metrics.jsonl` and to stderr.
     trainer.remove_callback(PrinterCallback)
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
+            callback.logging_dir = str(folder.path / "tensorboard")
     return trainer
 
 
@@ -315,7 +347,8 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         ddp_find_unused_parameters=False,
         remove_unused_columns=False,
         label_names=["labels"],
-        report_to="none",
+        report_to=list(train.report_to) or "none",
+        run_name=folder.path.name,
         disable_tqdm=True,
         log_level="error",
         log_level_replica="error",
