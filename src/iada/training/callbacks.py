@@ -18,8 +18,10 @@ from iada.storage import append_line, write_text
 
 logger = logging.getLogger(__name__)
 
-_NAMES = {"eval_nll": "dev_nll", "grad_norm": "gradient_norm"}
-_KEPT = ("loss", "original", "perturbed", "agreement", "dev_nll", "learning_rate", "gradient_norm")
+_VALIDATION = {"eval_nll": "dev_nll", "eval_s_bleu": "dev_s_bleu", "eval_d_bleu": "dev_d_bleu"}
+_NAMES = {**_VALIDATION, "grad_norm": "gradient_norm"}
+_TERMS = ("loss", "original", "perturbed", "agreement")
+_KEPT = (*_TERMS, *_VALIDATION.values(), "learning_rate", "gradient_norm")
 
 
 class MetricsFile(TrainerCallback):
@@ -103,7 +105,10 @@ class Progress(TrainerCallback):
             logger.info("%s: %s", self.description, self._describe_update(state, logs))
         elif "eval_nll" in logs:
             position = f"update {state.global_step}/{state.max_steps}"
-            logger.info("%s: %s, dev NLL %.3f", self.description, position, logs["eval_nll"])
+            scores = f"dev NLL {logs['eval_nll']:.3f}"
+            if "eval_s_bleu" in logs:
+                scores += f", s-BLEU {logs['eval_s_bleu']:.2f}, d-BLEU {logs['eval_d_bleu']:.2f}"
+            logger.info("%s: %s, %s", self.description, position, scores)
 
     def _describe_update(self, state: Any, logs: Any) -> str:
         rate = self._token_rate(state, logs)
@@ -146,7 +151,7 @@ def _describe_seconds(seconds: float) -> str:
 
 
 def early_stopping(patience: int, min_delta: float) -> TrainerCallback:
-    """Return the callback that stops after `patience` validations without a better NLL.
+    """Return the callback that stops after `patience` validations without a better metric.
 
     It counts also where it never stops (`patience` 0), because a resumed run may set a limit.
     """

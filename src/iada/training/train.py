@@ -2,8 +2,6 @@
 
 import logging
 import math
-import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,7 +25,6 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
-from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
 from iada.models.pretrained import build_shape, start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus
@@ -40,9 +37,17 @@ from iada.runs.environment import (
     refuse_sharding,
 )
 from iada.runs.folder import Checkpoint, RunFolder
-from iada.storage import sha256, staged_folder
+from iada.storage import staged_folder
 from iada.training.callbacks import MetricsFile, Progress, check_trackers, early_stopping
+from iada.training.finish import (
+    choose_weights,
+    copy_checkpoint,
+    is_exported,
+    load_checkpoint,
+    save_model,
+)
 from iada.training.trainer import IadaTrainer
+from iada.training.validation import TranslationValidator
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +88,7 @@ def train(
             folder.remove_leftovers()
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
-            if state.is_main_process:
-                _finish(folder, checkpoint)
+            _finish(folder, config, checkpoint)
         else:
             _train(
                 folder,
@@ -108,27 +112,44 @@ def _is_finished(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | 
     return stopped or checkpoint.update >= config.train.max_updates
 
 
-def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
-    """Export the best model of a run that has reached its end, unless that was done."""
+def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None) -> None:
+    """Leave the model of a run that has reached its end, unless that was done."""
+    state = process_state()
+    say = logger.info if state.is_main_process else logger.debug
     if checkpoint is None:
-        logger.info("%s is finished and has no checkpoints to continue from.", folder.path)
+        say("%s is finished and has no checkpoints to continue from.", folder.path)
         return
-    weights = [path / "model.safetensors" for path in (folder.model, checkpoint.best)]
-    if folder.has_model() and weights[0].is_file() and sha256(weights[0]) == sha256(weights[1]):
-        logger.info("%s is finished after %d updates.", folder.path, checkpoint.update)
+    is_done = is_exported(folder, config, checkpoint)
+    # All processes must have looked before one of them writes.
+    state.wait_for_everyone()
+    if is_done:
+        say("%s is finished after %d updates.", folder.path, checkpoint.update)
         return
-    logger.info(
-        "%s is finished after %d updates; its model is that of %s.",
+    say(
+        "%s is finished after %d updates; its best checkpoint is %s.",
         folder.path,
         checkpoint.update,
         checkpoint.best.name,
     )
-    with staged_folder(folder.model) as staging:
-        for pattern in ("*config.json", "*model*.safetensors*"):
-            for path in checkpoint.best.glob(pattern):
-                shutil.copyfile(path, staging / path.name)
-        load_subwords(folder.tokenizer).save(staging)
-    logger.info("Model saved in %s", folder.model)
+    if not config.train.average and not config.train.lora.rank:
+        if state.is_main_process:
+            copy_checkpoint(folder, checkpoint)
+        return
+    _configure_torch(config.train)
+    corpus = _open_corpus(folder, config, shared=True)
+    model = start_model(config, corpus.subwords, checkpoint.path)
+    load_checkpoint(model, checkpoint.best)
+    _leave_model(folder, config, corpus, make_trainer(config, corpus, model, folder))
+
+
+def _leave_model(
+    folder: RunFolder, config: RunConfig, corpus: Corpus, trainer: IadaTrainer
+) -> None:
+    """Save the model of a trainer that holds the best checkpoint, or an average that is better."""
+    averaging = choose_weights(trainer, folder, config.train)
+    if process_state().is_main_process:
+        model, merge = trainer.augmented_objective.model, config.train.lora.merge
+        save_model(folder, model, corpus.subwords, merge=merge, averaging=averaging)
 
 
 def _train(
@@ -170,8 +191,7 @@ def _train(
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
-    if state.is_main_process:
-        _save_model(folder, model, corpus.subwords, merge=config.train.lora.merge)
+    _leave_model(folder, config, corpus, trainer)
 
 
 def _check_start(config: RunConfig) -> None:
@@ -275,6 +295,9 @@ def make_trainer(
             processes=state.num_processes,
         )
 
+    validator = None
+    if config.train.metric != "nll":
+        validator = TranslationValidator(config, corpus.subwords)
     trainer = IadaTrainer(
         model,
         training_arguments(config, folder),
@@ -287,6 +310,7 @@ def make_trainer(
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
+        validator=validator,
         callbacks=[
             MetricsFile(folder.metrics_file),
             Progress(config.method),
@@ -335,10 +359,11 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         eval_steps=train.validate_every,
         save_strategy="steps",
         save_steps=train.validate_every,
-        save_total_limit=train.keep_checkpoints,
+        # The best one beside those that will be averaged.
+        save_total_limit=max(train.keep_checkpoints, train.average + 1),
         load_best_model_at_end=True,
-        metric_for_best_model="eval_nll",
-        greater_is_better=False,
+        metric_for_best_model=f"eval_{train.metric}",
+        greater_is_better=train.metric != "nll",
         restore_callback_states_from_checkpoint=True,
         logging_steps=train.log_every,
         logging_first_step=True,
@@ -396,28 +421,3 @@ def _report_held(windows: Windows) -> None:
             windows.held,
             windows.drawn,
         )
-
-
-def _save_adapters(model: Any, folder: Path, *, merge: bool) -> None:
-    """Save adapters with the configuration of their model, or merged into it."""
-    model.save_pretrained(folder)
-    model.config.save_pretrained(folder)
-    model.generation_config.save_pretrained(folder)
-    if merge:
-        merged = load_merged(folder)
-        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-            (folder / name).unlink()
-        merged.generation_config = model.generation_config
-        merged.save_pretrained(folder)
-
-
-def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding, *, merge: bool) -> None:
-    with staged_folder(folder.model) as staging, warnings.catch_warnings():
-        # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
-        warnings.simplefilter("ignore")
-        if has_adapters(model):
-            _save_adapters(model, staging, merge=merge)
-        else:
-            model.save_pretrained(staging)
-        subwords.save(staging)
-    logger.info("Model saved in %s", folder.model)

@@ -7,7 +7,7 @@ micro-batch is wrong under accumulation.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -105,6 +105,7 @@ class IadaTrainer(CheckpointTrainer):
         processing_class: Any = None,
         label_smoothing: float = 0.1,
         computation: Computation = "fused",
+        validator: Callable[[nn.Module], Mapping[str, float]] | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Prepare training.
@@ -124,6 +125,7 @@ class IadaTrainer(CheckpointTrainer):
             processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
             computation: how the losses are computed; see `AugmentedObjective`.
+            validator: gives further validation scores of the model by name, such as BLEU.
             callbacks: further callbacks.
         """
         refuse_sharding()
@@ -141,6 +143,7 @@ class IadaTrainer(CheckpointTrainer):
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
+        self.validator = validator
         if vocabulary is None and processing_class is not None:
             vocabulary = Vocabulary.of_tokenizer(processing_class)
         self.augmented_objective = AugmentedObjective(
@@ -262,14 +265,27 @@ class IadaTrainer(CheckpointTrainer):
             generator=torch.Generator(),
         )
 
-    @torch.no_grad()
     def evaluate(
         self,
         eval_dataset: Any = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
-        """Return the validation NLL per token: no dropout, no smoothing, no perturbation."""
+        """Validate, log the scores and tell the callbacks."""
+        found = self.validate(eval_dataset)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        return metrics
+
+    @torch.no_grad()
+    def validate(self, eval_dataset: Any = None) -> dict[str, float]:
+        """Return `nll`, the validation NLL per token, and what the validator adds.
+
+        There is no dropout, no smoothing and no perturbation.
+        """
         model = self.augmented_objective.model
         model.eval()
         parts = []
@@ -278,17 +294,13 @@ class IadaTrainer(CheckpointTrainer):
                 losses = self.augmented_objective(cast(Batch, self._prepare_inputs(batch)))
             # Brought to the host once, at the end, so that the device need not wait for it.
             parts.append(torch.stack([losses.total, losses.count]))
-        model.train()
         sums = torch.stack(parts).to("cpu", torch.float64).sum(dim=0)
         total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
-        metrics = {f"{metric_key_prefix}_nll": total / count}
         if not math.isfinite(total):
             raise _diverged("validation NLL", total / count, self.state.global_step)
-        self.log(dict(metrics))
-        self.control = self.callback_handler.on_evaluate(
-            self.args, self.state, self.control, metrics
-        )
-        return metrics
+        scores = {} if self.validator is None else self.validator(model)
+        model.train()
+        return {"nll": total / count, **scores}
 
 
 class _EpochCallback(TrainerCallback):
