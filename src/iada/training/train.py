@@ -125,16 +125,19 @@ def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None)
     if is_done:
         say("%s is finished after %d updates.", folder.path, checkpoint.update)
         return
-    say(
-        "%s is finished after %d updates; its best checkpoint is %s.",
-        folder.path,
-        checkpoint.update,
-        checkpoint.best.name,
-    )
     if not config.train.average and not config.train.lora.rank:
+        say(
+            "%s is finished after %d updates; its model is that of %s.",
+            folder.path,
+            checkpoint.update,
+            checkpoint.best.name,
+        )
         if state.is_main_process:
             copy_checkpoint(folder, checkpoint)
         return
+    say("%s is finished after %d updates; its model is made.", folder.path, checkpoint.update)
+    if state.is_main_process:
+        write_yaml(folder.config_file, to_mapping(config))
     _configure_torch(config.train)
     corpus = _open_corpus(folder, config, shared=True)
     model = start_model(config, corpus.subwords, checkpoint.path)

@@ -80,7 +80,7 @@ def test_a_run_killed_before_the_export_gets_the_model_of_an_uninterrupted_one(
     best_at(4)
     straight = train(tiny_run("straight", max_updates=8))
     config = tiny_run("killed", max_updates=8)
-    killed = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    killed = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     assert not killed.model.exists()
     metrics = killed.metrics_file.read_bytes()
     with caplog.at_level(logging.INFO, logger="iada"):
@@ -118,7 +118,7 @@ def test_an_extension_killed_before_the_export_replaces_the_older_model(
     straight = train(tiny_run("straight"))
     train(tiny_run("short", max_updates=4))
     longer = tiny_run("short", max_updates=6)
-    killed = _train_and_die_at(longer, monkeypatch, "iada.training.train._save_model", resume=True)
+    killed = _train_and_die_at(longer, monkeypatch, "iada.training.train.save_model", resume=True)
     assert read_folder(killed.model) != read_folder(straight.model)
     train(longer, resume=True)
     assert read_folder(killed.model) == read_folder(straight.model)
@@ -322,7 +322,7 @@ def test_the_best_checkpoint_stands_in_for_an_unfinished_model(
 
     best_at(4)
     config = tiny_run(max_updates=8)
-    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     with pytest.raises(RunError, match="holds no finished model"):
         folder.trained_model()
     checkpoint = folder.last_checkpoint()
