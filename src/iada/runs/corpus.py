@@ -28,7 +28,10 @@ def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
     if isinstance(subwords, PretrainedSubwords):
         check_window_length(config.windows, subwords)
-        return encoding_frame(subwords)
+        frame = encoding_frame(subwords)
+        if config.model.architecture == "doc2doc":
+            return frame
+        return replace(frame, ends=config.model.traits.ends)
     model = config.model
     return replace(
         encoding_frame(subwords),

@@ -336,7 +336,8 @@ def _unreadable(what: str, error: Exception) -> IadaError:
 
 def family_of(config: Any, tokenizer: Any) -> str:
     """Return the family of a model; `mbart` and `m2m_100` models come with two tokenizers each."""
-    kind, tokenizer_class = config.model_type, type(tokenizer).__name__
+    kind = config.model_type.removeprefix("iada_gtrans_")
+    tokenizer_class = type(tokenizer).__name__
     if kind == "mbart" and tokenizer_class.startswith("MBart50"):
         return "mbart50"
     if kind in ("m2m_100", "nllb-moe") and tokenizer_class.startswith("Nllb"):
