@@ -1,8 +1,7 @@
 """The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-An experiment is one function here and one line in `EXPERIMENTS`, at the end. Everything else, from
-the command line to the report, follows from what the function returns. Nothing here knows about
-folders or processes: see `iada.experiments.grid`.
+An experiment is one function here and one line in `EXPERIMENTS`, at the end. All else follows from
+what the function returns. Nothing here knows of folders or processes: see `iada.experiments.grid`.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from iada.experiments.plan import (
     Synthetic,
     System,
     changed_row,
+    gtrans_mbart,
     matched_row,
     plain_row,
 )
@@ -41,8 +41,7 @@ _FOUR = (_DOC2DOC, _WORD_REPLACE, _TNORM, _GNORM)
 # With the control that tells importance apart from the two-view objective.
 _FIVE = (_DOC2DOC, _WORD_REPLACE, _UNIFORM, _TNORM, _GNORM)
 _MEASURES = (("tnorm", "TNorm", _TNORM), ("gnorm", "GNorm", _GNORM))
-# The document-level systems of the paper's main table, as its authors ran or quoted them: HAN-joint
-# and DocFlat_D.
+# The paper's document-level systems, as its authors ran or quoted them: HAN-joint, DocFlat_D.
 _ARCHITECTURES: tuple[tuple[Architecture, str, tuple[Change, ...]], ...] = (
     ("han", "HAN", (("model.context_sides", "both"),)),
     ("san", "SAN", ()),
@@ -92,15 +91,7 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def _main(ranges: Ranges) -> Experiment:
-    # A reconstruction of the released recipe, as far as its settings have keys here.
-    recipe = (
-        ("train.learning_rate", 3e-5),
-        ("train.warmup_updates", 2500),
-        ("train.label_smoothing", 0.2),
-    )
-    label = "GTrans + mBART (reconstruction)"
-    start = () if ranges.mbart is None else (("model.pretrained", ranges.mbart), *recipe)
-    gtrans = _on_architecture(_DOC2DOC, "gtrans")
+    mbart, left_out = gtrans_mbart(_on_architecture(_DOC2DOC, "gtrans"), ranges.mbart)
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
@@ -109,14 +100,13 @@ def _main(ranges: Ranges) -> Experiment:
         plain_row("bpe_dropout", "BPE-dropout"),
         plain_row("cipher", "CipherDAug"),
         *(_on_architecture(_DOC2DOC, name) for name, *_ in _ARCHITECTURES),
-        *([changed_row(gtrans, "gtrans_mbart", label, *start)] if start else []),
+        *mbart,
         plain_row("iada_drop_tnorm", "IADA (Drop, TNorm)"),
         plain_row("iada_drop_gnorm", "IADA (Drop, GNorm)"),
         _TNORM,
         _GNORM,
     )
-    needed = () if start else (f"{label}: needs a checkpoint, `--mbart FOLDER`",)
-    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main", left_out=needed)
+    return Experiment("main", "Main results", rows, "doc2doc", "", "Main", left_out=left_out)
 
 
 def _on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
@@ -125,7 +115,7 @@ def _on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
     label = title if row is _DOC2DOC else f"{title} + {row.label}"
     changes = (("model.architecture", name), *changes)
     if row is not _DOC2DOC and "stop_context" in ARCHITECTURES[name].keys:
-        # GNorm would find that no context token matters, and all rows are to differ in one thing.
+        # GNorm would find that no context token matters, and all rows differ in one thing.
         changes, label = (*changes, ("model.stop_context", False)), f"{label}, gradients flow"
     key = name if row is _DOC2DOC else f"{name}_{row.key}"
     return replace(changed_row(row, key, label, *changes), series=title)

@@ -14,7 +14,6 @@ from iada.config.base import to_mapping
 from iada.config.method import METHOD_NAMES, Method, augmentation
 from iada.experiments.results import Results, Row
 
-
 _PRETRAINED = "model.pretrained"
 
 
