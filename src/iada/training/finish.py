@@ -126,8 +126,8 @@ def choose_weights(trainer: IadaTrainer, folder: RunFolder, train: TrainConfig) 
 
     Every process takes part in the validation.
     """
-    last = folder.last_checkpoint(say=False)
-    if not train.average or last is None:
+    last = folder.last_checkpoint(say=False) if train.average else None
+    if last is None:
         return None
     chosen = folder.complete_checkpoints(train.average)
     if len(chosen) < train.average and process_state().is_main_process:
