@@ -112,7 +112,8 @@ MODELS: dict[str, type[DocumentModel]] = {
 
 def register_models() -> None:
     """Tell `transformers` about our models, so that its automatic classes load them."""
-    for model in (*MODELS.values(), GTransMBartModel):
+    models: list[Any] = [*MODELS.values(), GTransMBartModel]
+    for model in models:
         config = model.config_class
         AutoConfig.register(config.model_type, config, exist_ok=True)
         AutoModelForSeq2SeqLM.register(config, model, exist_ok=True)

@@ -12,7 +12,7 @@ context after a stack (`attend_source`, `attend_target`).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -82,7 +82,8 @@ class WindowAttention(MarianAttention):
             heads,
             dropout=config.attention_dropout,
             is_decoder=place != "encoder",
-            config=config,
+            # mBART's has everything that is read of it.
+            config=cast(MarianConfig, config),
             layer_idx=layer,
         )
         self.place = place

@@ -88,7 +88,7 @@ def _make_attention(
     return GatedAttention(config, place, layer, config.decoder_layers + above)
 
 
-class GTransMBartConfig(MBartConfig):
+class GTransMBartConfig(MBartConfig):  # type: ignore[no-untyped-call]
     """A configuration of mBART with what tells the sentences of a window apart."""
 
     model_type = "iada_gtrans_mbart"
@@ -102,7 +102,7 @@ class GTransMBartConfig(MBartConfig):
     unknown_id: int = 3
 
 
-class GTransMBartEncoder(MBartEncoder):
+class GTransMBartEncoder(MBartEncoder):  # type: ignore[no-untyped-call]
     """The stock encoder, with the layout of its windows for every attention."""
 
     config: GTransMBartConfig
@@ -133,7 +133,7 @@ class GTransMBartEncoder(MBartEncoder):
         )
 
 
-class GTransMBartModel(MBartForConditionalGeneration):
+class GTransMBartModel(MBartForConditionalGeneration):  # type: ignore[no-untyped-call]
     """G-Transformer's attentions inside mBART; positions run on through the window."""
 
     config_class = GTransMBartConfig
@@ -150,7 +150,7 @@ class GTransMBartModel(MBartForConditionalGeneration):
         for number, layer in enumerate(self.model.decoder.layers):
             layer.self_attn = _make_attention(config, "decoder", number)
             layer.encoder_attn = _make_attention(config, "cross", number)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
     def forward(
         self,
@@ -194,7 +194,9 @@ class GTransMBartModel(MBartForConditionalGeneration):
             **kwargs,
         )
 
-    def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self, input_ids: Tensor, **kwargs: Any
+    ) -> dict[str, Any]:
         """Hand the whole decoder input to each step, which computes its last position only."""
         stock: Any = super()
         inputs: dict[str, Any] = stock.prepare_inputs_for_generation(input_ids, **kwargs)

@@ -110,7 +110,7 @@ def _configure(
 ) -> PretrainedConfig:
     """Read the configuration of a checkpoint; G-Transformer's attentions are put into mBART."""
     register_models()
-    config = read_model_config(name)
+    config: PretrainedConfig = read_model_config(name)
     if architecture is None or architecture.architecture == "doc2doc":
         return config
     if isinstance(config, GTransMBartConfig):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 from transformers import EarlyStoppingCallback, TrainerCallback
-from transformers.integrations import get_reporting_integration_callbacks
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
 from iada.errors import ConfigError
 from iada.storage import append_line, write_text
@@ -166,7 +166,7 @@ def check_trackers(names: Sequence[str]) -> None:
     """
     for name in names:
         try:
-            (tracker,) = get_reporting_integration_callbacks([name])
+            (tracker,) = get_reporting_integration_callbacks([name])  # type: ignore[no-untyped-call]
             tracker()
         except (ValueError, RuntimeError, ImportError) as error:
             reason = " ".join(str(error).split())

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.method import AugmentConfig
