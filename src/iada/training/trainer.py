@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
 
 from iada.config.method import AugmentConfig
-from iada.data.windows.batch import Batch
+from iada.data.windows.batch import IGNORED, Batch
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
@@ -206,6 +206,17 @@ class IadaTrainer(CheckpointTrainer):
         # DDP averages gradients over processes; the count already covers all of them.
         loss = losses.total * (self.accelerator.num_processes / count)
         return (loss, losses) if return_outputs else loss
+
+    def _get_num_items_in_batch(self, batch_samples: list[Any], device: Any) -> Tensor | None:
+        """Count the loss tokens of an update on all processes.
+
+        Releases of Transformers differ in which labels they count.
+        """
+        if not batch_samples or "labels" not in batch_samples[0]:
+            return None
+        counts = [batch["labels"].ne(IGNORED).sum() for batch in batch_samples]
+        total = torch.stack(counts).sum().to(device)
+        return cast(Tensor, self.accelerator.reduce(total, reduction="sum"))
 
     def _add(self, losses: Losses) -> None:
         """Add to the sums that the next log line reports, without waiting for the device."""
