@@ -129,6 +129,9 @@ def _describe_use(config: RunConfig, settings: Mapping[str, Any], *, adapters: b
     is_causal = str(architectures[0]).endswith("ForCausalLM")
     model = "AutoModelForCausalLM" if is_causal else "AutoModelForSeq2SeqLM"
     imports = f"from transformers import {model}, AutoTokenizer"
+    if adapters:
+        model = model.replace("AutoModel", "AutoPeftModel")
+        imports = f"from peft import {model}\nfrom transformers import AutoTokenizer"
     text = ""
     if config.model.pretrained is None and config.model.architecture != "doc2doc":
         imports += "\n\nfrom iada.models.build import register_models\n\nregister_models()"

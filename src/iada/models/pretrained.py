@@ -115,11 +115,7 @@ def _configure(
         return config
     if isinstance(config, GTransMBartConfig):
         return config
-    if not isinstance(config, MBartConfig):
-        raise ModelError(
-            f"`model.architecture: {architecture.architecture}` can be put into mBART alone, but "
-            f"{name} is a {config.model_type}. Choose `doc2doc`, or another checkpoint."
-        )
+    assert isinstance(config, MBartConfig), "windows of any other family were refused"
     layers = min(config.encoder_layers, config.decoder_layers)
     wide = architecture.wide_layers
     rule = f"between 0 and the layers of {name} ({layers})"

@@ -20,7 +20,7 @@ from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
 from iada.data.windows.families import check_window_length, encoding_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
-from iada.errors import DataError
+from iada.errors import DataError, ModelError
 from iada.storage import sha256
 
 
@@ -31,6 +31,12 @@ def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
         frame = encoding_frame(subwords)
         if config.model.architecture == "doc2doc":
             return frame
+        if subwords.settings.family not in ("mbart", "mbart50"):
+            raise ModelError(
+                f"`model.architecture: {config.model.architecture}` can be put into mBART alone, "
+                f"but {subwords.settings.model} is another model ({subwords.settings.family}). "
+                "Choose `doc2doc`, or an mBART."
+            )
         return replace(frame, ends=config.model.traits.ends)
     model = config.model
     return replace(
