@@ -75,7 +75,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[dev,pos,pretrained,tracking]'
+	$(INSTALL) -e '.[dev,formats,language,pos,pretrained,tracking]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python

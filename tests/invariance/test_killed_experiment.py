@@ -16,7 +16,7 @@ from iada.experiments.plan import Ranges, with_rows
 KILLS = 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_experiment_is_completed_to_the_same_results(
     mini_corpus: Path,
     tmp_path: Path,

@@ -10,7 +10,7 @@ from iada.config.data import DataConfig, SubwordConfig
 from iada.data.mini import MiniConfig, write_mini_corpus
 from iada.data.prepared.prepare import Preparation, prepare
 
-KILLS = 20
+KILLS = [4, pytest.param(20, marks=pytest.mark.exhaustive)]
 VOCABULARY = 700
 
 
@@ -23,16 +23,19 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_killed_run_is_completed_to_the_same_bytes(corpus: Path, killed_runs: Any) -> None:
+@pytest.mark.parametrize("kills", KILLS)
+def test_a_killed_run_is_completed_to_the_same_bytes(
+    corpus: Path, kills: int, killed_runs: Any
+) -> None:
     def command(output: Path) -> list[str]:
         return [
             *("prepare", "--data.folder", str(corpus), "--data.prepared", str(output)),
             *("--subwords.vocabulary_size", str(VOCABULARY)),
         ]
 
-    outputs: Iterator[Path] = killed_runs(command, ".partial", KILLS)
+    outputs: Iterator[Path] = killed_runs(command, ".partial", kills)
     expected = (next(outputs) / "manifest.json").read_bytes()
-    kills = 0
+    survived = 0
     for output in outputs:
         # In this process and without workers: quicker, and the bytes must be the same.
         data = DataConfig(folder=corpus)
@@ -40,5 +43,5 @@ def test_a_killed_run_is_completed_to_the_same_bytes(corpus: Path, killed_runs: 
         prepare(Preparation(data, subwords, output, workers=1)).verify()
         assert (output / "manifest.json").read_bytes() == expected
         assert not output.with_name(f"{output.name}.partial").exists()
-        kills += 1
-    assert kills == KILLS
+        survived += 1
+    assert survived == kills

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from iada.cli.parsing import parse_dataclass
-from iada.config.data import Boundaries
+from iada.config.data import Boundaries, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
@@ -160,6 +160,9 @@ class EvaluateCommand:
     """Code of the target language, which decides BLEU's tokeniser; a run knows its own."""
     cxmi: bool = False
     """Also measure how much a run's model uses its context (CXMI, and P-CXMI of each token)."""
+    cxmi_split: Split = "test"
+    """With `--cxmi`, split to measure it on. Tokens of `train` go to `cxmi.train.jsonl` in the run
+    folder, which `train.rich.scores` reads."""
     output: Path | None = None
     """File to write the scores of hypothesis files to, as JSON."""
     metrics: Annotated[EvaluateConfig, tyro.conf.arg(name="")] = field(
@@ -182,6 +185,8 @@ class EvaluateCommand:
             )
         if self.run is None and self.cxmi:
             raise ConfigError("`--cxmi` needs a model. Give a run folder.")
+        if self.cxmi_split != "test" and not self.cxmi:
+            raise ConfigError("`--cxmi_split` goes with `--cxmi`.")
         if self.run is None and self.metrics.comet_python is not None and self.source is None:
             raise ConfigError("COMET needs the source text. Give `--source`.")
 
@@ -210,7 +215,7 @@ def run(command: EvaluateCommand) -> Path | None:
     if command.dry_run:
         print(_plan(command))
         return None
-    if command.run is not None and not _share_work(command.run, cxmi=command.cxmi):
+    if command.run is not None and not _share_work(command):
         return None
     with _comet(command.metrics) as scorer:
         return _score_run(command, scorer) if command.run else _score_files(command, scorer)
@@ -238,20 +243,22 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
         yield scorer
 
 
-def _share_work(run: Path, *, cxmi: bool) -> bool:
+def _share_work(command: EvaluateCommand) -> bool:
     """Do what the processes of a launcher share; return whether this one computes the scores."""
     from iada.decoding.shards import join_processes
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import measure_context_use, translate_test
 
+    run, split = command.run, command.cxmi_split
+    assert run is not None
     processes = join_processes()
     if processes.count == 1:
-        if cxmi:
-            measure_context_use(run)
+        if command.cxmi:
+            measure_context_use(run, split=split)
         return True
     translator = DocumentTranslator.load(run, processes=processes)
-    if cxmi:
-        measure_context_use(run, translator)
+    if command.cxmi:
+        measure_context_use(run, translator, split=split)
     translate_test(run, translator)
     return processes.is_main
 

@@ -18,6 +18,7 @@ from iada.errors import IadaError
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("iada.cli.demo", "train, translate and score on the embedded corpus, then report"),
     "init": ("iada.cli.init", "look at a corpus and this machine, write a recipe that fits"),
+    "convert": ("iada.cli.convert", "parallel documents from one file format to another"),
     "prepare": ("iada.cli.prepare", "check a corpus, learn its encoding, store its tokens"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),

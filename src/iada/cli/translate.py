@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from iada.cli.parsing import find_positional, parse_dataclass
-from iada.config.data import Boundaries, DataConfig
+from iada.config.data import Boundaries, DataConfig, FileFormat
 from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError, RunError
@@ -31,17 +31,23 @@ class TranslateCommand:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of the model."""
     input: Path | None = None
-    """Text (one sentence per line), TSV or JSON lines; `-` is text from standard input. By default
-    the test split of the run's corpus."""
+    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF or PO; `-` is standard input.
+    By default the test split of the run's corpus."""
     output: Path | None = None
     """File to write; `-` is standard output. By default `translations/<input name>` in the run
     folder."""
     overwrite: bool = False
     """Replace an output that exists; without it only an interrupted translation is resumed."""
+    format: Literal["auto", FileFormat] = "auto"
+    """Format of the input; `auto` goes by its name."""
     references: Path | None = None
     """Reference translations of a text input, line for line, for `--target_context gold`."""
     boundaries: Boundaries | None = None
-    """What separates the documents of a text input; by default as in the run's corpus."""
+    """What separates the documents of a text input; by default as in the run's corpus, or nothing
+    with `--split sentences`, where blank lines separate paragraphs."""
+    split: Literal["none", "sentences"] | None = None
+    """`sentences` for prose: each line is a paragraph, which is split into sentences and joined
+    again; by default as `data.split` of the run says."""
     decode: Annotated[DecodeConfig, tyro.conf.arg(name="")] = field(default_factory=DecodeConfig)
     """Search settings; on the command line those of the run are the defaults."""
     dry_run: bool = False
@@ -89,7 +95,9 @@ def run(command: TranslateCommand) -> Path:
                 translator,
                 source,
                 target,
-                boundaries=command.boundaries or data.boundaries,
+                boundaries=_boundaries(command, data),
+                split=_is_split(command, data),
+                form=None if command.format == "auto" else command.format,
                 languages=(data.source_language, data.target_language),
                 references=command.references,
                 max_line_bytes=data.max_line_bytes,
@@ -103,12 +111,31 @@ def run(command: TranslateCommand) -> Path:
 def _check(command: TranslateCommand) -> None:
     """Refuse flags that do not go together."""
     if command.input is None:
-        for flag, value in (("references", command.references), ("boundaries", command.boundaries)):
+        given = {
+            "references": command.references,
+            "boundaries": command.boundaries,
+            "format": None if command.format == "auto" else command.format,
+            "split": command.split,
+        }
+        for flag, value in given.items():
             if value is not None:
                 raise ConfigError(f"`--{flag}` describes a given input. Give `--input` too.")
     is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
+    if command.split == "sentences" and (command.decode.n_best > 1 or command.references):
+        raise ConfigError("`--split sentences` goes with neither `--n_best` nor `--references`.")
     if is_streamed and command.decode.n_best > 1:
         raise ConfigError("`--n_best` writes a second file. Give a file as `--output`, not `-`.")
+
+
+def _is_split(command: TranslateCommand, data: DataConfig) -> bool:
+    return (command.split or data.split) == "sentences"
+
+
+def _boundaries(command: TranslateCommand, data: DataConfig) -> Boundaries:
+    if command.boundaries is not None:
+        return command.boundaries
+    # Between paragraphs there are blank lines, and the context reaches across them.
+    return "none" if _is_split(command, data) else data.boundaries
 
 
 def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path) -> str:
@@ -127,11 +154,12 @@ def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path)
             path,
             None,
             languages,
-            command.boundaries or data.boundaries,
+            _boundaries(command, data),
             max_line_bytes=data.max_line_bytes,
             columns=data.columns,
         )
-        pieces = file_pieces(detect_format(path.name), files)
+        form = detect_format(path.name) if command.format == "auto" else command.format
+        pieces = file_pieces(form, files)
     lines, documents = count_lines(pieces)
     return f"{path}: {lines} lines, {documents} documents -> {output}"
 

@@ -12,7 +12,19 @@ Split = Literal["train", "dev", "test"]
 MAX_LINE_BYTES = 4_000_000
 """Longest line by default: far beyond any sentence, enough for a book on one line of JSON."""
 FileFormat = Literal[
-    "text", "tsv", "csv", "bars", "jsonl", "sgm", "tmx", "xliff", "tags", "dialogue"
+    "text",
+    "tsv",
+    "csv",
+    "bars",
+    "alternating",
+    "jsonl",
+    "parquet",
+    "sgm",
+    "tmx",
+    "xliff",
+    "po",
+    "tags",
+    "dialogue",
 ]
 
 
@@ -35,8 +47,9 @@ class DataConfig:
     target_language: str = "de"
     """Language code of the target side."""
     format: Literal["auto", FileFormat] = "auto"
-    """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .jsonl, .sgm,
-    .xml, .tmx, .xlf, .xliff, .json, train.tags.*) and takes everything else as plain text."""
+    """Format of the files; `auto` goes by their names (.tsv, .csv, .bars, .pairs, .jsonl, .parquet,
+    .arrow, .sgm, .xml, .tmx, .xlf, .xliff, .po, .json, train.tags.*) and takes everything else as
+    plain text."""
     boundaries: Boundaries = "blank_line"
     """What separates documents in plain text: a blank line, a `<d>` line before each document, or
     nothing."""
@@ -48,10 +61,18 @@ class DataConfig:
     JSON objects: `translation.en`."""
     target_column: str | None = None
     """Column or field of the target side; by default `target` or the language code."""
+    split: Literal["none", "sentences"] = "none"
+    """`sentences` splits each line of a text to translate into sentences and joins their
+    translations again, for prose with a paragraph on each line (`pip install 'iada[language]'`).
+    Parallel text stays as it is aligned."""
     max_line_bytes: int = MAX_LINE_BYTES
     """Longest line that is read; a longer one is refused before it is read whole."""
     reference: str | None = None
     """Translator to take from SGM and XML files with several references; by default the first."""
+    hold_out: float = 0.0
+    """Share of the documents of `data.train` that are kept out of training for validation, and as
+    many again for testing; `data.dev` and `data.test` are then not read. Copies of a document stay
+    together. At least one document each; 0 reads the files of all three splits."""
     subset: float = 1.0
     """Share of the training sentences to learn from, in whole documents; more than 0, at most 1.
     A smaller subset is part of every larger one with the same seed."""
@@ -63,6 +84,8 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         require(0 < self.subset <= 1, "data.subset", "more than 0 and at most 1", self.subset)
+        rule = "0 or more, and at most 0.3"
+        require(0 <= self.hold_out <= 0.3, "data.hold_out", rule, self.hold_out)
         limit = self.max_line_bytes
         require(limit >= 1, "data.max_line_bytes", "1 or more", limit)
         rule = "another language than `data.source_language`"
@@ -74,9 +97,14 @@ class DataConfig:
         """Columns or fields of document, source and target, if they are named."""
         return self.document_column, self.source_column, self.target_column
 
+    def pattern(self, split: Split) -> str:
+        """Return the file name of a split; that of the training split if others are held out."""
+        name: str = self.train if self.hold_out else getattr(self, split)
+        return name
+
     def paths(self, split: Split) -> tuple[Path, Path]:
         """Return the source and target file of a split; the same twice if it is one file."""
-        pattern: str = getattr(self, split)
+        pattern = self.pattern(split)
         source = pattern.replace("{side}", "src").replace("{language}", self.source_language)
         target = pattern.replace("{side}", "ref").replace("{language}", self.target_language)
         return self.folder / source, self.folder / target
@@ -124,9 +152,10 @@ class WindowConfig:
     """Learn to predict the current sentences, or every sentence of the window."""
     max_length: int = 512
     """Longest window of either side in tokens; the oldest context is dropped first."""
-    on_long: Literal["refuse", "leave_out"] = "refuse"
-    """What to do with a sentence that is longer than `max_length` by itself: refuse the corpus, or
-    leave the sentence out of training and validation and count it."""
+    on_long: Literal["refuse", "leave_out", "split"] = "refuse"
+    """What to do with a sentence that is longer than `max_length` by itself: refuse the corpus,
+    leave the sentence out of training and validation, or cut the pair into parts, at about the same
+    places on both sides. Both are counted. Translation has `decode.on_long`."""
     noisy_context: int = 0
     """Number of context sentence pairs of a training window that are replaced by pairs of other
     documents; one true pair stays where there are at least two."""

@@ -49,6 +49,9 @@ class DecodeConfig:
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
+    on_long: Literal["refuse", "split"] = "refuse"
+    """What to do with a sentence that is too long for the model by itself: refuse the input, or
+    translate it in parts, which are counted."""
     n_best: int = 1
     """Number of translations of each sentence; more than 1 are written to
     `<output>.nbest.jsonl` with their scores."""
@@ -72,6 +75,9 @@ class DecodeConfig:
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
         has_int8 = self.precision != "int8" or self.engine != "huggingface"
         require(has_int8, "decode.engine", rule, self.engine)
+        rule = "1 with `decode.on_long: split`, whose parts have no n-best list together"
+        has_one = self.on_long == "refuse" or self.n_best == 1
+        require(has_one, "decode.n_best", rule, self.n_best)
         if self.unit == "window":
             # The window's own translation is the context of its last sentence.
             rule = "own with `decode.unit: window`"

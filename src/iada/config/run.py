@@ -62,6 +62,9 @@ class RunConfig:
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
         check_windows(self.model, self.windows)
+        rule = "refuse or leave_out with `train.rich.scores`, whose sentences are those of the text"
+        counted = self.train.rich.scores is None or self.windows.on_long != "split"
+        require(counted, "windows.on_long", rule, self.windows.on_long)
 
     def _check_pretrained(self) -> None:
         """Refuse what needs an encoding of our own."""

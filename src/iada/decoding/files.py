@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -27,6 +27,7 @@ from iada.data.formats.readers import (
     split_files,
     stream_split,
 )
+from iada.data.sentences import joiner, sentence_splitter, split_piece
 from iada.decoding.engines.interface import model_fingerprint
 from iada.decoding.journal import create_file, open_journal
 from iada.decoding.shards import read_shards, shard_file, write_shard
@@ -49,6 +50,7 @@ def translate_file(
     references: Path | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     columns: tuple[str | None, str | None, str | None] = (None, None, None),
+    split: bool = False,
 ) -> dict[str, object]:
     """Translate every document of a file; lines that separate documents are kept as they are.
 
@@ -62,6 +64,7 @@ def translate_file(
         references: for text, a file of reference translations with the same lines.
         max_line_bytes: longest line that is read.
         columns: columns or fields of document, source and target, if not the usual ones.
+        split: whether lines, cells and segments are paragraphs to split into sentences.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
@@ -75,8 +78,10 @@ def translate_file(
         columns=columns,
     )
     pieces = file_pieces(form or detect_format(source.name), files)
+    if split:
+        pieces = _split_pieces(pieces, sentence_splitter(languages[0]), joiner(languages[1]))
     inputs = [source] if references is None else [source, references]
-    return translate_pieces(translator, inputs, pieces, output)
+    return translate_pieces(translator, inputs, pieces, output, joiner(languages[1]))
 
 
 def translate_split(
@@ -89,12 +94,15 @@ def translate_split(
     with_references = translator.decode.target_context == "gold"
     pieces = split_pieces(data, split, with_references=with_references)
     # One file may be both sides.
-    return translate_pieces(translator, sorted(set(data.paths(split))), pieces, output)
+    inputs = sorted(set(data.paths(split)))
+    return translate_pieces(translator, inputs, pieces, output, joiner(data.target_language))
 
 
 def translations_name(data: DataConfig) -> str:
     """Return the usual file name of the translated test split."""
     name = data.paths("test")[1].name.removesuffix(".gz")
+    if data.hold_out:
+        return f"test.{data.target_language}"
     if FORMATS[file_format(data, "test")].pieces is not None:
         return name
     # Plain text: a name that promises another format would mislead.
@@ -104,10 +112,16 @@ def translations_name(data: DataConfig) -> str:
 def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pieces:
     """Return the pieces of a split; see `translate_split`."""
     form = file_format(data, split)
-    if FORMATS[form].pieces is None:
+    # What is held out is a part of a file.
+    if FORMATS[form].pieces is None or data.hold_out:
         return lambda: _other_pieces(data, split)
     files = split_files(data, split)
     return file_pieces(form, files if with_references else replace(files, target=None))
+
+
+def _split_pieces(pieces: Pieces, split: Callable[[str], Sequence[str]], between: str) -> Pieces:
+    """Return pieces whose sentences are split, and joined again when they are rendered."""
+    return lambda: (split_piece(piece, split, between) for piece in pieces())
 
 
 def count_lines(pieces: Pieces) -> tuple[int, int]:
@@ -131,7 +145,11 @@ def n_best_file(output: Path) -> Path:
 
 
 def translate_pieces(
-    translator: DocumentTranslator, inputs: list[Path], pieces: Pieces, output: Path
+    translator: DocumentTranslator,
+    inputs: list[Path],
+    pieces: Pieces,
+    output: Path,
+    between: str = " ",
 ) -> dict[str, object]:
     """Translate pieces into a file; result as in `translate_file`.
 
@@ -141,17 +159,29 @@ def translate_pieces(
         inputs: the files that the pieces come from. If one changes, a killed run starts anew.
         pieces: returns the same pieces each time.
         output: gets the rendered pieces, one after the other.
+        between: joins the parts of a sentence that was too long (`decode.on_long: split`).
     """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Choose a file as `--output`.")
     if output.resolve() in {path.resolve() for path in inputs}:
         raise DataError(f"{output} is the input itself. Choose another `--output`.")
+    cut: list[int] = []
+    if translator.decode.on_long == "split":
+
+        def split(sentence: str) -> Sequence[str]:
+            parts = translator.split_long(sentence)
+            cut.extend([len(parts)] * (len(parts) > 1))
+            return parts
+
+        pieces = _split_pieces(pieces, split, between)
     documents = _Documents(pieces)
     counts = [
         len(given.document) for given in documents if any(map(str.strip, given.document.sentences))
     ]
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
+    if translator.processes.is_main:
+        translator.report_long(cut[:])
     # Before anything is written: a sentence that is too long is refused without leaving files.
     total = translator.check(documents)
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 `token_log_probabilities` is the one scorer: contrastive sets, CXMI and `score` sum what it returns.
 """
 
+import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -20,6 +21,7 @@ from iada.config.decode import DecodeConfig, EngineName
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
+from iada.data.sentences import join_parts, long_sentence_splitter, split_document
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords, load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator, to_device
@@ -45,6 +47,8 @@ from iada.models.observation import Observer
 from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
+
+logger = logging.getLogger(__name__)
 
 
 class DocumentTranslator:
@@ -206,17 +210,52 @@ class DocumentTranslator:
     def _translate(
         self, documents: Sequence[Document], references: Sequence[Document] | None = None
     ) -> list[Document]:
-        if references is None:
-            inputs = [TranslationInput(document) for document in documents]
-        else:
+        counts = None
+        if references is not None:
             inputs = [TranslationInput(d, r) for d, r in zip(documents, references, strict=True)]
+        elif self.decode.on_long == "split":
+            split = [split_document(document, self.split_long) for document in documents]
+            counts = [parts for _, parts in split]
+            self.report_long([n for parts in counts for n in parts if n > 1])
+            inputs = [TranslationInput(document) for document, _ in split]
+        else:
+            inputs = [TranslationInput(document) for document in documents]
         ranks = self.processes.assign([len(given.document) for given in inputs])
         own = [number for number, rank in enumerate(ranks) if rank == self.processes.rank]
         translations = self.stream(inputs, numbers=frozenset(own))
         found = {n: one.document for n, one in zip(own, translations, strict=True)}
         for others in self.processes.gather(found):
             found |= others
-        return [found[number] for number in range(len(inputs))]
+        translated = [found[number] for number in range(len(inputs))]
+        if counts is None:
+            return translated
+        return [
+            Document(document.name, tuple(join_parts(document.sentences, parts, " ")))
+            for document, parts in zip(translated, counts, strict=True)
+        ]
+
+    def split_long(self, sentence: str) -> Sequence[str]:
+        """Cut a sentence that the model cannot take into parts that it can."""
+        return long_sentence_splitter(self._fits)(sentence)
+
+    def _fits(self, sentence: str) -> bool:
+        # Most sentences are far too short to be worth encoding: a byte is a token at most, unless
+        # a tokeniser before the encoding makes it longer.
+        if 2 * len(sentence.encode()) + 16 <= self.windows.max_length:
+            return True
+        (ids,) = self.subwords.encode([sentence], "source")
+        return len(self.frame.source([ids])) <= self.windows.max_length
+
+    def report_long(self, parts: Sequence[int]) -> None:
+        """Say how many sentences were split, given the number of parts of each."""
+        if parts:
+            logger.warning(
+                "%d sentences are longer than the model can take (%d tokens): translated in %d "
+                "parts.",
+                len(parts),
+                self.windows.max_length,
+                sum(parts),
+            )
 
     def check(self, inputs: Iterable[TranslationInput]) -> int:
         """Refuse documents that the model cannot take; return their number of sentences."""

@@ -385,7 +385,8 @@ def check_lengths(
         if (needed := len(frame.source([ids]))) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
-                f"model was trained for at most {longest}. Split the sentence."
+                f"model was trained for at most {longest}. Split the sentence, or let it be "
+                "translated in parts with `decode.on_long: split` (`--on_long split`)."
             )
 
 

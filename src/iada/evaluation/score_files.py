@@ -73,7 +73,7 @@ def score_split(
     """Score the translation of a split, whatever its form; arguments as in `score_files`."""
     source, reference = data.paths(split)
     form = file_format(data, split)
-    if form == "text":
+    if form == "text" and not data.hold_out:
         return score_files(
             hypothesis,
             reference,
@@ -117,7 +117,7 @@ def compare_split(
         What `evaluate_systems` returns.
     """
     form = file_format(data, split)
-    if form == "text":
+    if form == "text" and not data.hold_out:
         source, reference = data.paths(split)
         files = _Documents(reference, source, data.boundaries)
         systems = {name: files.translated(path) for name, path in hypotheses.items()}
@@ -137,9 +137,16 @@ def _translated(
     path: Path, documents: Sequence[ParallelDocument], data: DataConfig, form: FileFormat
 ) -> list[Document]:
     """Read the translation of documents: in their form, or as text where it cannot be written."""
-    if FORMATS[form].pieces is not None:
+    if FORMATS[form].pieces is not None and not data.hold_out:
         languages = data.source_language, data.target_language
-        read = read_documents(path, format=form, languages=languages, reference=HYPOTHESIS)
+        read = read_documents(
+            path,
+            format=form,
+            boundaries=data.boundaries,
+            languages=languages,
+            reference=HYPOTHESIS,
+            columns=data.columns,
+        )
         found = [d.target for d in read if isinstance(d, ParallelDocument)]
         if not is_aligned(found, [document.source for document in documents]):
             raise DataError(f"{path} is no translation of the split. Translate it again.")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from iada.config.data import Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.formats.contrapro import read_contrastive
 from iada.data.formats.readers import read_split
@@ -130,26 +131,30 @@ def generate_run(
 
 
 def measure_context_use(
-    path: Path, translator: DocumentTranslator | None = None
+    path: Path, translator: DocumentTranslator | None = None, *, split: Split = "test"
 ) -> tuple[dict[str, object], Path]:
-    """Measure CXMI on the test split of a run; P-CXMI of every token goes to `cxmi.jsonl`.
+    """Measure CXMI of a run; P-CXMI of every token goes to `cxmi.jsonl` in its folder.
 
     Args:
         path: the run folder.
         translator: its model, if it is loaded already.
+        split: what to measure it on. Other splits than the test split leave the scores of the run
+            as they are, and their tokens go to `cxmi.<split>.jsonl`.
 
     Returns:
         The averages, and the file that holds all scores of the run.
     """
     folder = RunFolder(path)
     translator = translator or DocumentTranslator.load(path)
-    sentences = context_use(translator, read_split(folder.config().data, "test"))
+    sentences = context_use(translator, read_split(folder.config().data, split))
     result = summarize_cxmi(sentences)
     context = translator.windows.context
     result["signature"] = f"cxmi|context:{context}|target_context:reference|log:e"
     if translator.processes.is_main:
-        write_text(path / CXMI_FILE, _json_lines(sentences))
-        add_scores(folder, {"cxmi": result})
+        name = CXMI_FILE if split == "test" else CXMI_FILE.replace(".", f".{split}.")
+        write_text(path / name, _json_lines(sentences))
+        if split == "test":
+            add_scores(folder, {"cxmi": result})
     return result, folder.scores_file
 
 

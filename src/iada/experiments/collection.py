@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from iada.analysis.measure_agreement import agreement_of_run
 from iada.analysis.parts_of_speech import shares_of_run
 from iada.config.base import flatten, to_mapping
 from iada.decoding.files import translations_name
@@ -64,6 +65,11 @@ def _row(
     breakdown: Groups = {}
     if experiment.breakdown is not None:
         breakdown = _breakdown(experiment.breakdown, scores)
+    if experiment.compares_measures:
+        found = [agreement_of_run(job.folder, job.contrastive_set) for job in jobs]
+        breakdown = {
+            question: _in_all([run.get(question, {}) for run in found]) for question in found[0]
+        }
     pos = _transposed([shares_of_run(job.folder) for job in jobs]) if experiment.has_pos else {}
     return Row(
         key=planned.key,
@@ -126,6 +132,12 @@ def _breakdown(kind: str, scores: Sequence[Mapping[str, Any]]) -> Groups:
         if all(group in found for found in tallies)
     }
     return {kind: groups} if groups else {}
+
+
+def _in_all(runs: Sequence[Mapping[str, float]]) -> dict[str, Values]:
+    """Return lists with one value per run, of what all runs have."""
+    names = (name for name in runs[0] if all(name in run for run in runs))
+    return {name: tuple(run[name] for run in runs) for name in names}
 
 
 def _transposed(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> Groups:

@@ -357,6 +357,19 @@ def _pos(_: Ranges) -> Experiment:
     )
 
 
+def _agreement(_: Ranges) -> Experiment:
+    return Experiment(
+        "agreement",
+        "What measures of importance agree on",
+        (_DOC2DOC, _GNORM),
+        "doc2doc",
+        heading="Agreement of measures",
+        navigation="Agreement",
+        compares_measures=True,
+        tables=("agreement",),
+    )
+
+
 def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
     rows = [
@@ -403,6 +416,15 @@ def _controls(ranges: Ranges) -> Experiment:
         )
         for rate in sorted(ranges.rates)
     )
+    # A tilt that can be felt, and no more noise than the control has.
+    strong = (
+        matched_row(
+            changed_row(row, "", "", ("augment.alpha", 1.0)),
+            f"{row.key}_alpha_1",
+            f"{row.label}, α = 1",
+        )
+        for row in (_TNORM, _GNORM)
+    )
     rows = (
         _SENTENCE_LEVEL,
         _DOC2DOC,
@@ -416,6 +438,7 @@ def _controls(ranges: Ranges) -> Experiment:
         matched_row(_RANDOM, _RANDOM.key, _RANDOM.label),
         _GNORM,
         matched_row(_GNORM, _GNORM.key, _GNORM.label),
+        *strong,
     )
     return Experiment(
         "controls",
@@ -446,5 +469,6 @@ EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "low_resource": _low_resource,
     "noisy_context": _noisy_context,
     "pos": _pos,
+    "agreement": _agreement,
 }
 """Every experiment by name, in the order of the report. A new experiment is one more line."""

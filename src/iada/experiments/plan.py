@@ -18,6 +18,7 @@ TableView = Literal[
     "noise",
     "tags",
     "differences",
+    "agreement",
 ]
 """Tables that the report can make of an experiment; see `iada.report.views`."""
 FigureView = Literal["classes", "distance_gains", "share_gains", "tags", "sweep"]
@@ -92,6 +93,8 @@ class Experiment:
     """Part of the contrastive accuracy to show."""
     has_pos: bool = False
     """Whether to count the parts of speech of perturbed tokens."""
+    compares_measures: bool = False
+    """Whether to ask the models how measures of importance agree."""
     answer: AnswerView | None = None
     """What the report says first."""
     figure: FigureView | None = None

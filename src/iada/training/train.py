@@ -17,6 +17,7 @@ from iada.config.base import to_mapping, write_yaml
 from iada.config.method import AugmentConfig
 from iada.config.run import RunConfig, load_run_config
 from iada.config.train import TrainConfig
+from iada.data.prepared.store import Offsets
 from iada.data.tokens.pretrained_subwords import load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator
@@ -27,7 +28,7 @@ from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
 from iada.models.pretrained import build_shape, start_model
 from iada.models.start import StartReport, load_weights
-from iada.runs.corpus import Corpus, data_record, load_corpus
+from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
     environment,
     find_changes,
@@ -289,13 +290,14 @@ def make_trainer(
     """Put the trainer of a run together."""
     state = process_state()
 
-    def sampler(windows: Any) -> TokenBatchSampler:
+    def sampler(windows: Windows, chosen: Offsets | None = None) -> TokenBatchSampler:
         return TokenBatchSampler(
             windows.planned_lengths(),
             max_tokens=config.train.max_tokens,
             seed=config.seed,
             rank=state.process_index,
             processes=state.num_processes,
+            chosen=chosen,
         )
 
     validator = None
@@ -306,12 +308,13 @@ def make_trainer(
         training_arguments(config, folder),
         augment=_fit_vocabulary(config.augment, corpus.subwords),
         train_dataset=corpus.train,
-        train_sampler=sampler(corpus.train),
+        train_sampler=sampler(corpus.train, selected_windows(config, corpus)),
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
         data_collator=Collator(corpus.subwords.special.pad),
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
+        rich_weight=config.train.rich.added_weight,
         computation=config.train.objective,
         validator=validator,
         callbacks=[
@@ -390,7 +393,10 @@ def describe_plan(config: RunConfig) -> str:
     with torch.device("meta"):
         model = build_shape(config, corpus.subwords)
     sampler = TokenBatchSampler(
-        corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
+        corpus.train.planned_lengths(),
+        max_tokens=config.train.max_tokens,
+        seed=config.seed,
+        chosen=selected_windows(config, corpus),
     )
     lengths = corpus.train.planned_lengths()
     padded = sum(

@@ -104,6 +104,7 @@ class IadaTrainer(CheckpointTrainer):
         vocabulary: Vocabulary | None = None,
         processing_class: Any = None,
         label_smoothing: float = 0.1,
+        rich_weight: float = 0.0,
         computation: Computation = "fused",
         validator: Callable[[nn.Module], Mapping[str, float]] | None = None,
         callbacks: Sequence[TrainerCallback] = (),
@@ -124,6 +125,8 @@ class IadaTrainer(CheckpointTrainer):
                 else from the model's configuration.
             processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
+            rich_weight: how much more the loss of context-rich windows counts; see
+                `AugmentedObjective`.
             computation: how the losses are computed; see `AugmentedObjective`.
             validator: gives further validation scores of the model by name, such as BLEU.
             callbacks: further callbacks.
@@ -152,6 +155,7 @@ class IadaTrainer(CheckpointTrainer):
             replacement=replacement,
             vocabulary=vocabulary,
             label_smoothing=label_smoothing,
+            rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
         )

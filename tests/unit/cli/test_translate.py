@@ -3,13 +3,21 @@
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iada.cli.translate import TranslateCommand, parse, run
+from iada.config.base import to_mapping, write_yaml
+from iada.config.data import DataConfig
 from iada.config.decode import DecodeConfig
+from iada.config.run import load_run_config
+from iada.data.documents import Document
+from iada.data.formats.readers import read_split, write_split
+from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError, RunError
+from iada.evaluation.score_runs import score_run
 
 
 @pytest.fixture
@@ -169,3 +177,75 @@ def test_gold_context_without_references_is_refused(folder: Path, tmp_path: Path
     reference = tmp_path / "ref.txt"
     reference.write_text("Guten Morgen .\n", encoding="utf-8")
     assert run(parse([*arguments, "--references", str(reference)])).is_file()
+
+
+def test_prose_is_split_and_its_paragraphs_come_back(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "letter.txt"
+    path.write_text("Hello, Felix! My lamp broke. I liked it.\n\nWhere is it?\n", encoding="utf-8")
+    output = run(parse([str(folder), "--input", str(path), "--split", "sentences"]))
+    assert details(output)["sentences"] == 5
+    assert details(output)["documents"] == 1
+    lines = output.read_text(encoding="utf-8").split("\n")
+    assert [bool(line) for line in lines] == [True, False, True, False]
+    sentences = tmp_path / "sentences.txt"
+    text = "Hello, Felix!\nMy lamp broke.\nI liked it.\n\nWhere is it?\n"
+    sentences.write_text(text, encoding="utf-8")
+    one_by_one = run(parse([str(folder), "--input", str(sentences), "--boundaries", "none"]))
+    first, second, third, *_ = one_by_one.read_text(encoding="utf-8").split("\n")
+    assert lines[0] == f"{first} {second} {third}"
+
+
+def test_a_sentence_that_is_too_long_is_translated_in_parts(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("My lamp broke, " * 60 + "\nI liked it.\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"Split the sentence, .*`decode\.on_long: split`"):
+        run(parse([str(folder), "--input", str(path)]))
+    output = run(parse([str(folder), "--input", str(path), "--on_long", "split", "--beam", "1"]))
+    lines = output.read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 3
+    assert "1 sentences are longer than the model can take (128 tokens)" in caplog.text
+    assert caplog.text.count("longer than the model can take") == 1
+    translator = DocumentTranslator.load(folder, decode=DecodeConfig(on_long="split", beam=1))
+    assert translator.translate(["My lamp broke, " * 60, "I liked it."]) == lines[:2]
+
+
+@pytest.mark.parametrize("name", ["test.tmx", "test.xlf", "test.po"])
+def test_files_of_translation_tools_come_back_filled(
+    folder: Path, mini_corpus: Path, tmp_path: Path, name: str
+) -> None:
+    data = DataConfig(folder=mini_corpus)
+    documents = read_split(data, "test")[:2]
+    path = tmp_path / name
+    if name == "test.po":
+        messages = [
+            f'#: {number}.page:1\nmsgid "{sentence}"\nmsgstr ""\n'
+            for number, document in enumerate(documents)
+            for sentence in dict.fromkeys(document.source.sentences)
+        ]
+        path.write_text("\n".join(messages), encoding="utf-8")
+    else:
+        empty = [replace(d, target=Document(d.name, ("",) * len(d))) for d in documents]
+        write_split(DataConfig(folder=tmp_path, train=name), "train", empty)
+    output = run(parse([str(folder), "--input", str(path), "--beam", "1"]))
+    read = read_split(DataConfig(folder=output.parent, train=output.name), "train")
+    sources = [Document(d.name, d.source.sentences) for d in read]
+    translated = DocumentTranslator.load(folder, decode=DecodeConfig(beam=1)).translate(sources)
+    # White space around a segment is not part of it.
+    expected = [[sentence.strip() for sentence in d.sentences] for d in translated]
+    assert [[sentence.strip() for sentence in d.target.sentences] for d in read] == expected
+    if name != "test.po":
+        assert [d.source.sentences for d in read] == [d.source.sentences for d in documents]
+
+
+def test_a_test_split_of_a_memory_is_translated_and_scored(folder: Path, mini_corpus: Path) -> None:
+    data = DataConfig(folder=mini_corpus)
+    written = DataConfig(folder=folder, test="test.tmx", boundaries="none")
+    write_split(written, "test", read_split(data, "test")[:2])
+    config = folder / "config.yaml"
+    changed = replace(load_run_config(config), data=written)
+    write_yaml(config, to_mapping(changed))
+    scores, _ = score_run(folder)
+    assert (folder / "translations" / "test.tmx").is_file()
+    assert scores["s_bleu"]

@@ -203,7 +203,12 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "iada_replace_random_matched",
         "iada_replace_gnorm",
         "iada_replace_gnorm_matched",
+        "iada_replace_tnorm_alpha_1_matched",
+        "iada_replace_gnorm_alpha_1_matched",
     ]
+    # The sweep has the same run.
+    strong = systems(build_experiment("alpha_sweep"))["alpha_1_matched"]
+    assert systems(experiment)["iada_replace_gnorm_alpha_1_matched"] == strong
 
 
 def test_the_uniform_control_is_tried_with_more_and_less_noise() -> None:

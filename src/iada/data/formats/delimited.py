@@ -1,4 +1,4 @@
-"""Delimited text: TSV, CSV and `a ||| b`; one file, one sentence pair per line.
+"""Delimited text: TSV, CSV, `a ||| b` and lines that alternate; one file of sentence pairs.
 
 TSV and CSV have a header that names the columns: `document` and either `source` and `target` or the
 two language codes, or what `data.document_column`, `data.source_column` and `data.target_column`
@@ -8,6 +8,8 @@ document are consecutive, and empty lines are not rows.
 
 A tab always separates the cells of TSV, and quotes are text. Cells of CSV may be quoted, but
 contain no line break. In translation the target column is filled, and added if it is missing.
+
+Where lines alternate, a line break is what separates a sentence from its translation.
 """
 
 import csv
@@ -246,7 +248,7 @@ def _pieces(dialect: _Dialect, files: CorpusFiles, findings: Findings) -> Iterat
 def _write(dialect: _Dialect, files: CorpusFiles, documents: Iterable[ParallelDocument]) -> None:
     """Write documents, numbered from 1, with the columns that the files are read with."""
     columns = files.columns
-    is_numbered = files.has_numbered_columns
+    is_numbered = files.has_numbered_columns or not dialect.has_header
     if is_numbered:
         # The same defaults as in reading.
         columns = (columns[0], columns[1] or "1", columns[2] or "2")
@@ -256,7 +258,10 @@ def _write(dialect: _Dialect, files: CorpusFiles, documents: Iterable[ParallelDo
     def rows(number: int, document: ParallelDocument) -> Iterator[str]:
         for pair in zip(document.source.sentences, document.target.sentences, strict=True):
             if dialect.separator and any(dialect.separator in sentence for sentence in pair):
-                raise ValueError(f"a sentence of {document.name} contains a tab")
+                raise DataError(
+                    f"A sentence of {document.name} contains {dialect.separator!r}, which "
+                    "separates cells. Remove it, or choose another format."
+                )
             cells = [str(number), *pair]
             if is_numbered:
                 places = {int(n): cell for n, cell in zip(columns, cells, strict=True) if n}
@@ -313,11 +318,58 @@ def read_bars(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocume
     return _read(_BARS, files, findings)
 
 
+def write_bars(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> None:
+    """Write documents as lines such as `a ||| b`."""
+    _write(_BARS, files, documents)
+
+
 def bars_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
     """Yield the documents of lines such as `a ||| b`, or of their sources alone."""
     return _pieces(_BARS, files, findings)
 
 
+def read_alternating(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
+    """Yield the documents of a file in which each line is followed by its translation."""
+    counter = DocumentCounter(files.boundaries)
+    yield from group_records(files.source, _line_pairs(files, counter, findings), findings)
+    counter.refuse_unknown_boundaries(files.source)
+
+
+def _line_pairs(
+    files: CorpusFiles, counter: DocumentCounter, findings: Findings
+) -> Iterator[Record]:
+    file = files.source
+    tallies = findings.source, findings.target
+    lines = enumerate(repaired_lines(file, findings, files.max_line_bytes), start=1)
+    for number, line in lines:
+        for tally in tallies:
+            tally.read += 1
+        document = counter.document_of(line)
+        if document is None:
+            for tally in tallies:
+                tally.boundaries += 1
+            continue
+        after, other = next(lines, (number, ""))
+        problems = [
+            bad_line(file, place, one)
+            for place, one in ((number, line), (after, other))
+            if not isinstance(one, str)
+        ]
+        is_alone = isinstance(other, str) and is_separator(other, files.boundaries)
+        if after == number or is_alone:
+            message = "has no translation on the next line. Lines come in pairs."
+            problems.append(problem("count_mismatch", file, number, message))
+        texts = [one if isinstance(one, str) else one.text for one in (line, other)]
+        if is_alone and after != number:
+            # The boundary that came in place of the translation.
+            counter.document_of(other)
+            for tally in tallies:
+                tally.read += 1
+                tally.boundaries += 1
+        yield Record(number, document, (texts[0],), (texts[1],), tuple(problems))
+
+
 TSV = Format(names=("*.tsv",), files="one", read=read_tsv, write=write_tsv, pieces=tsv_pieces)
 CSV = Format(names=("*.csv",), files="one", read=read_csv, write=write_csv, pieces=csv_pieces)
-BARS = Format(names=("*.bars",), files="one", read=read_bars, pieces=bars_pieces)
+BARS = Format(names=("*.bars",), files="one", read=read_bars, write=write_bars, pieces=bars_pieces)
+ALTERNATING = Format(names=("*.pairs",), files="one", read=read_alternating)

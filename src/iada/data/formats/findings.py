@@ -27,6 +27,7 @@ Kind = Literal[
     "duplicate_document",
     "empty_document",
     "empty_one_side",
+    "inline_code",
     "length_ratio",
     "line_break",
     "lone_surrogate",
@@ -41,7 +42,9 @@ Kind = Literal[
     "segment_mismatch",
     "shared_sentence",
     "unnamed_tag",
+    "unsplit_text",
     "wrapped_segment",
+    "wrong_language",
 ]
 WARNINGS: frozenset[Kind] = frozenset(
     {
@@ -52,11 +55,13 @@ WARNINGS: frozenset[Kind] = frozenset(
         "repeated_id",
         "shared_sentence",
         "unnamed_tag",
+        "unsplit_text",
         "wrapped_segment",
+        "wrong_language",
     }
 )
 """Kinds of which nothing is repaired or left out."""
-REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return"})
+REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return", "inline_code"})
 """Kinds that are put right without loss; all kinds in neither set are errors."""
 
 
@@ -104,7 +109,8 @@ class Tally:
     dropped: int = 0
     """Sentences that were left out; each is explained by an error."""
     boundaries: int = 0
-    """Units that are no sentences: separators, headers, metadata, unused references."""
+    """Units that are no sentences of the split: separators, headers, metadata, unused references,
+    documents that were held out."""
 
     @property
     def balances(self) -> bool:
@@ -171,6 +177,18 @@ class Findings:
         """Count the sentences of a document that was read."""
         self.source.kept += sentences
         self.target.kept += sentences
+
+    def add_kept(self, sentences: int) -> None:
+        """Count the sentences of a document that was read from the file of another split."""
+        for tally in (self.source, self.target):
+            tally.read += sentences
+            tally.kept += sentences
+
+    def set_aside(self, sentences: int) -> None:
+        """Count the sentences of a document as those of another split."""
+        for tally in (self.source, self.target):
+            tally.kept -= sentences
+            tally.boundaries += sentences
 
     @property
     def counts(self) -> dict[Kind, int]:

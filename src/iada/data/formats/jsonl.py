@@ -112,8 +112,17 @@ def _refuse_constant(name: str) -> object:
 def read_jsonl(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
     """Yield the documents of a file with one JSON object per line."""
     lines = _Lines(files, findings, needs_target=True)
-    yield from group_records(files.source, _records(lines, findings), findings)
-    lines.counter.refuse_unknown_boundaries(files.source)
+    return _read(lines, lines.parse())
+
+
+def read_objects(
+    files: CorpusFiles, objects: Iterable[dict[str, object]], findings: Findings
+) -> Iterator[ParallelDocument]:
+    """Yield the documents of objects that are those of JSON lines, but come from elsewhere."""
+    lines = _Lines(files, findings, needs_target=True)
+    # Only a line that separates documents is looked at.
+    parsed = (lines.parse_fields(number, "{}", one) for number, one in enumerate(objects, start=1))
+    return _read(lines, parsed)
 
 
 def write_jsonl(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> None:
@@ -284,9 +293,10 @@ class _Lines:
             if isinstance(fields, Finding):
                 yield _ParsedLine(number, {}, _UNKNOWN, ("",), ("",), problems=(fields,))
             else:
-                yield self._parse(number, line, fields)
+                yield self.parse_fields(number, line, fields)
 
-    def _parse(self, number: int, line: Line, fields: dict[str, object]) -> _ParsedLine:
+    def parse_fields(self, number: int, line: Line, fields: dict[str, object]) -> _ParsedLine:
+        """Return the record of an object with its problems."""
         file, shape = self.files.source, _find_shape(fields, self.files)
         sides = [_value_at(fields, path) for path in (shape.source, shape.target)]
         if not self.needs_target and sides[1] in (None, [], ""):
@@ -333,8 +343,14 @@ def _parse_object(file: Path, number: int, line: Line) -> dict[str, object] | Fi
     return fields
 
 
-def _records(lines: _Lines, findings: Findings) -> Iterator[Record]:
-    for parsed in lines.parse():
+def _read(lines: _Lines, parsed: Iterable[_ParsedLine | None]) -> Iterator[ParallelDocument]:
+    file, findings = lines.files.source, lines.findings
+    yield from group_records(file, _records(parsed, findings), findings)
+    lines.counter.refuse_unknown_boundaries(file)
+
+
+def _records(lines: Iterable[_ParsedLine | None], findings: Findings) -> Iterator[Record]:
+    for parsed in lines:
         if parsed is None:
             for tally in (findings.source, findings.target):
                 tally.read += 1

@@ -6,6 +6,7 @@ it with all problems at once; `stream_split` refuses after the last document. Wh
 without loss, such as a byte order mark, is repaired and counted everywhere.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,20 +15,24 @@ from typing import Literal
 from iada.config.base import require
 from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats import delimited, dialogue, exchange, jsonl, sgm, text
+from iada.data.formats import delimited, dialogue, jsonl, parquet, sgm, text
+from iada.data.formats.exchange import po, tmx, xliff
 from iada.data.formats.file_format import CorpusFiles, Format, Piece
 from iada.data.formats.findings import Findings
-from iada.errors import DataError
+from iada.errors import ConfigError, DataError
 
 FORMATS: Mapping[FileFormat, Format] = {
     "tags": text.TAGS,
     "tsv": delimited.TSV,
     "csv": delimited.CSV,
     "bars": delimited.BARS,
+    "alternating": delimited.ALTERNATING,
     "jsonl": jsonl.FORMAT,
+    "parquet": parquet.FORMAT,
     "sgm": sgm.FORMAT,
-    "tmx": exchange.TMX,
-    "xliff": exchange.XLIFF,
+    "tmx": tmx.FORMAT,
+    "xliff": xliff.FORMAT,
+    "po": po.FORMAT,
     "dialogue": dialogue.FORMAT,
     # Any name is plain text if no other format claims it.
     "text": text.TEXT,
@@ -46,7 +51,7 @@ def file_format(data: DataConfig, split: Split) -> FileFormat:
     Raises:
         ConfigError: the name does not fit the format.
     """
-    pattern: str = getattr(data, split)
+    pattern = data.pattern(split)
     key = detect_format(pattern) if data.format == "auto" else data.format
     has_sides = "{language}" in pattern or "{side}" in pattern
     files = FORMATS[key].files
@@ -81,7 +86,20 @@ def iterate_documents(
     Raises:
         DataError: nothing can be read, or nothing after some point can be trusted.
     """
-    yield from _read(file_format(data, split), split_files(data, split), findings)
+    key, files = file_format(data, split), split_files(data, split)
+    if not data.hold_out:
+        yield from _read(key, files, findings)
+        return
+    split_of = _hold_out((_digest(document) for document in _read(key, files, Findings())), data)
+    # What is wrong with the file is reported once, with the training split.
+    own = findings if split == "train" else Findings()
+    for document in _read(key, files, own):
+        if split_of.get(_digest(document), "train") == split:
+            if own is not findings:
+                findings.add_kept(len(document))
+            yield document
+        elif own is findings:
+            findings.set_aside(len(document))
 
 
 def read_split(data: DataConfig, split: Split) -> list[ParallelDocument]:
@@ -105,6 +123,7 @@ def read_documents(
     format: FileFormat | Literal["auto"] = "auto",
     languages: tuple[str, str] = ("en", "de"),
     reference: str | None = None,
+    columns: tuple[str | None, str | None, str | None] = (None, None, None),
 ) -> list[ParallelDocument] | list[Document]:
     """Read documents from one file or two; refuse them with all their problems.
 
@@ -115,13 +134,15 @@ def read_documents(
         format: format of the files; `auto` goes by the name of `source`.
         languages: codes that may name columns and fields, source first.
         reference: translator to take where a file has several references.
+        columns: columns or fields of document, source and target, if not the usual ones.
     """
     source = Path(source)
     key = detect_format(source.name) if format == "auto" else format
     if target is None and FORMATS[key].files == "two":
         return text.read_one_side(source, boundaries)
     other = source if target is None else Path(target)
-    return _read_strictly(key, CorpusFiles(source, other, languages, boundaries, reference))
+    files = CorpusFiles(source, other, languages, boundaries, reference, columns=columns)
+    return _read_strictly(key, files)
 
 
 def read_parallel(
@@ -165,7 +186,8 @@ def write_split(data: DataConfig, split: Split, documents: Iterable[ParallelDocu
     key = file_format(data, split)
     write = FORMATS[key].write
     if write is None:
-        raise ValueError(f"the format {key} is only read")
+        writable = ", ".join(f"`{name}`" for name, one in FORMATS.items() if one.write is not None)
+        raise ConfigError(f"The format `{key}` is only read. Choose one of {writable}.")
     files = split_files(data, split)
     files.source.parent.mkdir(parents=True, exist_ok=True)
     write(files, documents)
@@ -203,6 +225,29 @@ def describe_written(data: DataConfig, folder: Path, *, several: bool = False) -
 def _read(key: FileFormat, files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
     yield from FORMATS[key].read(files, findings)
     findings.verify_tallies()
+
+
+def _digest(document: ParallelDocument) -> bytes:
+    """Return a hash of the text of a document, the same on every machine."""
+    text = "\n".join((*document.source.sentences, "", *document.target.sentences))
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _hold_out(digests: Iterable[bytes], data: DataConfig) -> dict[bytes, Split]:
+    """Return the split of the documents that are held out.
+
+    They are those with the smallest hashes: a random choice that depends on nothing but the text.
+    """
+    distinct = sorted(set(digests))
+    count = max(1, round(data.hold_out * len(distinct)))
+    if len(distinct) <= 2 * count:
+        raise DataError(
+            f"{data.paths('train')[0]} has {len(distinct)} different documents, too few to hold "
+            f"out {count} for validation and {count} for testing. Give files of your own as "
+            "`data.dev` and `data.test`, or mark where documents begin (`data.boundaries`)."
+        )
+    held: dict[bytes, Split] = dict.fromkeys(distinct[:count], "test")
+    return held | dict.fromkeys(distinct[count : 2 * count], "dev")
 
 
 def _read_strictly(key: FileFormat, files: CorpusFiles) -> list[ParallelDocument]:

@@ -193,7 +193,8 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         if place == 1 and line.lstrip().lower().startswith(_MARKUP):
             raise DataError(
                 f"{path}:1: begins with {line.strip()[:20]!r}, so it is markup and not plain text. "
-                "Give its sentences as plain text, TSV or JSON lines."
+                "Name its format, by `--format` or its file name, if it is TMX or XLIFF; else give "
+                "its sentences as plain text, TSV or JSON lines."
             )
         is_boundary = is_separator(line, boundaries)
         if other is not None and is_boundary != is_separator(other, boundaries):
@@ -215,7 +216,7 @@ def text_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         yield document()
 
 
-_MARKUP = ("<?xml", "<!doctype", "<tmx", "<xliff", "<html")
+_MARKUP = ("<?xml", "<!doctype", "<!--", "<tmx", "<xliff", "<html", "<srcset", "<refset", "<tstset")
 _ALIGNED = "References must have the lines of the source."
 
 

@@ -218,7 +218,9 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
     with _stage(preparation.partial, "checks") as folder:
         with (folder / "findings.jsonl").open("w", encoding="utf-8", newline="\n") as log:
             findings = Findings(log)
-            checks = CorpusChecks(findings, config.tags)
+            data = preparation.data
+            languages = data.source_language, data.target_language
+            checks = CorpusChecks(findings, config.tags, languages)
             # Validation and test first: training sentences are compared with theirs.
             for split in preparation.splits[1:]:
                 for _ in checks.watch(split, iterate_documents(preparation.data, split, findings)):

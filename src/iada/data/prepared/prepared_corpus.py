@@ -34,7 +34,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 """Version of the layout; a folder of another version is refused."""
 
-_NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed", "max_line_bytes")
+_NOT_IN_STORE = ("folder", "prepared", "subset", "subset_seed", "split", "max_line_bytes")
 """Keys of `data` that change neither the documents nor their tokens."""
 
 

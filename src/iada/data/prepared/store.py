@@ -5,7 +5,7 @@ folder the arrays are memory-mapped: processes on one machine share them, and a 
 larger than memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,6 +42,14 @@ class Side:
         flat = (i for ids in encoded for i in (*ids, sep))
         return cls(np.fromiter(flat, np.int32, int(offsets[-1])), offsets)
 
+    def cut(self, places: Sequence[int], sep: int) -> "Side":
+        """Return the side with `sep` put in at ascending places of `ids`: a sentence ends there."""
+        offsets = np.asarray(self.offsets)
+        shifted = offsets + np.searchsorted(places, offsets)
+        added = np.asarray(places, np.int64) + np.arange(1, len(places) + 1)
+        ids = np.insert(np.asarray(self.ids), places, sep)
+        return Side(ids, np.sort(np.concatenate([shifted, added])))
+
     def lengths(self) -> Offsets:
         """(sentences,): tokens of each sentence, `<sep>` not counted."""
         return np.diff(self.offsets) - 1
@@ -73,6 +81,34 @@ class TokenStore:
         """(sentences,): number of each sentence's document."""
         sizes = np.diff(self.document_starts)
         return np.repeat(np.arange(len(sizes)), sizes)
+
+    def cut(self, cuts: Mapping[int, Sequence[Sequence[int]]]) -> "TokenStore":
+        """Return a store in which some sentences are several.
+
+        Args:
+            cuts: for each sentence to cut, and each side of `sides`, after how many of its tokens
+                to cut; as many times on every side.
+        """
+        sentences = sorted(cuts)
+        extra = np.zeros(len(self), np.int64)
+        extra[sentences] = [len(cuts[sentence][0]) for sentence in sentences]
+        before = np.concatenate(([0], np.cumsum(extra)))
+        sides = [
+            side.cut(
+                [int(side.offsets[n]) + place for n in sentences for place in cuts[n][number]],
+                self.special.sep,
+            )
+            for number, side in enumerate(self.sides)
+        ]
+        starts = np.asarray(self.document_starts)
+        return TokenStore(
+            sides[0],
+            sides[1],
+            starts + before[starts],
+            self.document_names,
+            self.special,
+            tuple(sides[2:]),
+        )
 
     @classmethod
     def build(

@@ -8,6 +8,7 @@ Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -31,6 +32,8 @@ from iada.data.tokens.ciphers import Ciphers
 from iada.data.tokens.pretokenize import Moses, SideName, split_tag
 from iada.errors import ConfigError, ModelError
 from iada.storage import write_text
+
+logger = logging.getLogger(__name__)
 
 SPACE = "▁"
 PAD, BOS, EOS, UNK, SEP, MASK = "<pad>", "<s>", "</s>", "<unk>", "<sep>", "<mask>"
@@ -290,6 +293,13 @@ def train_subwords(
         raise ConfigError(
             f"`subwords.vocabulary_size` is {vocabulary_size}, but the characters of this corpus, "
             f"the byte fallbacks and the special tokens alone are {learned}. Raise it."
+        )
+    if merges is None and learned < vocabulary_size:
+        logger.warning(
+            "`subwords.vocabulary_size` is %s, but this text has only %s pieces: every word that "
+            "occurs twice is one already.",
+            f"{vocabulary_size:,}",
+            f"{learned:,}",
         )
     tokenizer = _with_byte_fallback(tokenizer, merges, tags)
     tokenizer.normalizer = normalizers.Sequence(

@@ -11,6 +11,7 @@ that an enciphered source fits where its plain one does, and counts what the fra
 
 import logging
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,80 @@ def measure_sentences(store: TokenStore, config: WindowConfig, frame: Frame) -> 
     return Measure(
         (source, *ciphered), target, config.max_length - max(source_window, target_window)
     )
+
+
+def split_long_sentences(
+    store: TokenStore, config: WindowConfig, frame: Frame, starts: npt.NDArray[np.bool_]
+) -> TokenStore:
+    """Cut sentence pairs that are too long for a window, on both sides into as many parts.
+
+    Parts are about equally long and begin with a word where one is near. The new arrays are in
+    memory, whatever those of the store are.
+
+    Args:
+        store: the sentences.
+        config: the limit.
+        frame: what the model reads around sentences.
+        starts: (vocabulary,) whether a piece begins a word.
+    """
+    measure = measure_sentences(store, config, frame)
+    sentences = np.arange(len(store))
+    lengths = _longest_side(measure, sentences, sentences + 1)
+    # What a part costs beside its tokens: `<sep>`, and what the frame adds.
+    beside = [
+        int(counted[1] - counted[0]) - int(side.offsets[1] - side.offsets[0]) + 1
+        for counted, side in zip(measure.sides, store.sides, strict=True)
+    ]
+    cuts = {}
+    over = np.flatnonzero(lengths > measure.max_length)
+    for sentence in over.tolist():
+        texts = [
+            np.asarray(side.ids[side.offsets[sentence] : side.offsets[sentence + 1] - 1])
+            for side in store.sides
+        ]
+        found = _cut_alike(texts, [measure.max_length - one for one in beside], starts)
+        if found is not None:
+            cuts[sentence] = found
+    if not cuts:
+        return store
+    logger.warning(
+        "%d sentence pairs are longer than `windows.max_length` (%d tokens): cut into %d parts at "
+        "about the same places on both sides.",
+        len(cuts),
+        config.max_length,
+        sum(len(found[0]) + 1 for found in cuts.values()),
+    )
+    return store.cut(cuts)
+
+
+def _cut_alike(
+    texts: list[npt.NDArray[Any]], limits: list[int], starts: npt.NDArray[np.bool_]
+) -> list[list[int]] | None:
+    """Return where to cut the sides of a pair so that every part fits; None if there is no way."""
+    fewest = max(-(-len(text) // limit) for text, limit in zip(texts, limits, strict=True))
+    # Cuts move to the beginnings of words, so a few more parts may be needed.
+    for parts in range(max(fewest, 2), min(len(text) for text in texts) + 1):
+        found = [_even_cuts(text, parts, starts) for text in texts]
+        fits = (
+            np.diff([0, *cuts, len(text)]).max() <= limit
+            for text, cuts, limit in zip(texts, found, limits, strict=True)
+        )
+        if all(fits):
+            return found
+    return None
+
+
+def _even_cuts(text: npt.NDArray[Any], parts: int, starts: npt.NDArray[np.bool_]) -> list[int]:
+    """Return `parts` - 1 ascending places near those that cut a text into equal parts."""
+    words = np.flatnonzero(starts[text])
+    room = len(text) / parts / 3
+    cuts: list[int] = []
+    for number in range(1, parts):
+        wanted = number * len(text) / parts
+        near = words[np.abs(words - wanted) < room] if len(words) else words
+        place = int(near[np.abs(near - wanted).argmin()]) if len(near) else round(wanted)
+        cuts.append(max(place, (cuts[-1] if cuts else 0) + 1))
+    return cuts
 
 
 def current_parts(
@@ -274,8 +349,8 @@ def _refuse_long_sentences(
         raise DataError(
             f"{store.document_names[document]}: sentence {number} needs {lengths[worst]} tokens "
             f"but `windows.max_length` is {max_length} ({len(over)} such sentences). "
-            "Split the sentence on both sides, raise the limit, or leave such sentences out with "
-            "`windows.on_long: leave_out`."
+            "Split the sentence on both sides, raise the limit, or set `windows.on_long` to "
+            "`leave_out` or `split`."
         )
 
 

@@ -145,3 +145,32 @@ def test_the_target_is_filled(
         sentences = () if piece.document is None else piece.document.sentences
         lines += piece.render([sentence.upper() for sentence in sentences])
     assert "".join(f"{line}\n" for line in lines) == expected
+
+
+def test_lines_alternate_between_the_languages(read: Read) -> None:
+    content = "a\nA\nb\nB\n\nc\nC\n"
+    outcome = read("t.pairs", {"t.pairs": content})
+    assert outcome.documents == [[("a", "A"), ("b", "B")], [("c", "C")]]
+    assert outcome.units == [(4, 3, 0, 1)] * 2
+    marked = "<d>\na\nA\n\n\n<d>\nc\nC\n"
+    outcome = read("t.pairs", {"t.pairs": marked}, boundaries="marker")
+    assert outcome.documents == [[("a", "A"), ("", "")], [("c", "C")]]
+
+
+def test_a_line_without_its_translation_takes_its_document_along(read: Read) -> None:
+    outcome = read("t.pairs", {"t.pairs": "a\nA\nb\n\nc\nC\n\nd\nD\ne\n"})
+    assert outcome.documents == [[("c", "C")]]
+    assert outcome.places == [
+        ("count_mismatch", "t.pairs", 3, 4),
+        ("count_mismatch", "t.pairs", 10, 4),
+    ]
+    with pytest.raises(DataError, match="its document boundaries are unknown"):
+        read("t.pairs", {"t.pairs": "a\nA\nb\nB\n"})
+
+
+def test_the_tables_of_paradocs_have_numbered_columns(read: Read) -> None:
+    rows = ["000001+000", "000001+000", "000001+001"]
+    content = "".join(f"{d}\tsrc {n}\ttgt {n}\t0.9\tcollection\n" for n, d in enumerate(rows))
+    columns = {"document_column": "1", "source_column": "2", "target_column": "3"}
+    outcome = read("t.tsv", {"t.tsv": content}, **columns)
+    assert outcome.documents == [[("src 0", "tgt 0"), ("src 1", "tgt 1")], [("src 2", "tgt 2")]]

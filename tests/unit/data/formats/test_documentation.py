@@ -32,6 +32,7 @@ def examples(heading: str) -> list[str]:
         ("SGM and XML", 1, "t.xml", [LETTER]),
         ("TMX and XLIFF", 0, "t.tmx", [LETTER]),
         ("TMX and XLIFF", 1, "t.xlf", [LETTER]),
+        ("PO catalogues", 0, "t.po", [LETTER]),
         (
             "Dialogues",
             0,

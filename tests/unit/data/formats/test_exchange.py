@@ -5,7 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
 
+from iada.data.formats.exchange.segments import fill_segment
 from iada.data.formats.file_format import CorpusFiles
 from iada.data.formats.readers import detect_format, file_pieces
 from iada.errors import DataError
@@ -129,9 +133,145 @@ def test_an_entity_bomb_is_refused(read: Read) -> None:
         read("t.tmx", {"t.tmx": f'<!DOCTYPE tmx [<!ENTITY e0 "x">{entities}]>\n{content}'})
 
 
-@pytest.mark.parametrize("name", ["t.tmx", "t.xlf", "t.html", "t.xml2"])
-def test_markup_is_not_translated_as_text(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_text(tmx(*UNITS), encoding="utf-8")
-    with pytest.raises(DataError, match=r"in which no translation can be written|it is markup"):
-        list(file_pieces(detect_format(name), CorpusFiles(path))())
+def translate(path: Path, content: str, form: str | None = None, **settings: Any) -> str:
+    """Fill a file with upper-case "translations"."""
+    path.write_text(content, encoding="utf-8")
+    files = CorpusFiles(path, **settings)
+    pieces = file_pieces(form or detect_format(path.name), files)  # type: ignore[arg-type]
+    lines: list[str] = []
+    for piece in pieces():
+        sentences = [] if piece.document is None else piece.document.sentences
+        lines += piece.render([sentence.upper() for sentence in sentences])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_a_memory_is_filled_and_keeps_everything_else(tmp_path: Path) -> None:
+    content = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n'
+        '<!-- memory --><tmx version="1.4"><header srclang="en"/><body>\n'
+        '<tu tuid="a"><note>keep</note>\n  <tuv xml:lang="en"><seg>one &amp; two</seg></tuv>\n'
+        "</tu>\n"
+        '<tu tuid="b">\n  <tuv xml:lang="de" creationid="x"><seg>alt <ph/></seg></tuv>\n'
+        '  <tuv xml:lang="en"><seg>three</seg></tuv>\n</tu>\n</body></tmx>\n'
+    )
+    added = '\n  <tuv xml:lang="de"><seg>ONE &amp; TWO</seg></tuv>\n</tu>'
+    expected = content.replace("\n</tu>", added, 1).replace("alt <ph/>", "THREE")
+    assert translate(tmp_path / "t.tmx", content, boundaries="none") == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "filled", "texts"),
+    [
+        (XLIFF1, "<source>b</source><target>B</target>", ["A B", "B", "C"]),
+        (XLIFF2, "<source>b</source><target>B</target>", ["A B", "B", "C"]),
+    ],
+    ids=["1.2", "2.1"],
+)
+def test_xliff_comes_back_with_its_targets_filled(
+    tmp_path: Path, read: Read, content: str, filled: str, texts: list[str]
+) -> None:
+    output = translate(tmp_path / "t.xlf", content)
+    assert filled in output
+    outcome = read("out.xlf", {"out.xlf": output})
+    assert [target for document in outcome.documents for _, target in document] == texts
+    assert without_targets(output) == without_targets(content)
+
+
+def without_targets(content: str) -> str:
+    """Everything but the targets of segments: ids, groups, alternatives, source languages."""
+    root = etree.fromstring(content.encode())
+    for target in root.xpath(
+        "//*[local-name() = 'target'][not(ancestor::*[local-name() = 'alt-trans'])]"
+    ):
+        target.getparent().remove(target)
+    for file in root.iter("{*}file"):
+        file.attrib.pop("target-language", None)
+    return "".join(etree.canonicalize(root).split())
+
+
+def test_languages_are_added_where_xliff_did_not_know_its_target(tmp_path: Path) -> None:
+    output = translate(tmp_path / "t.xlf", XLIFF1)
+    assert output.count('target-language="de"') == 2
+    output = translate(tmp_path / "t.xlf", XLIFF2.replace(' trgLang="de"', ""))
+    assert 'trgLang="de"' in output
+
+
+def test_what_must_not_be_translated_stays(tmp_path: Path) -> None:
+    content = XLIFF1.replace('<trans-unit id="2">', '<trans-unit id="2" translate="no">')
+    output = translate(tmp_path / "t.xlf", content)
+    assert "<source>b</source></trans-unit>" in output
+    content = XLIFF2.replace('<file id="f1">', '<file id="f1" translate="no">')
+    assert "<target>A</target>" in translate(tmp_path / "t.xlf", content)
+
+
+def test_a_file_from_the_target_language_is_not_translated(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is from `en`, but the model translates from `de`"):
+        translate(tmp_path / "t.xlf", XLIFF1, languages=("de", "en"))
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        # Around everything, and at the ends.
+        ("<g id='1'>a b</g>", "x y z", '<g id="1">x y z</g>'),
+        ("<x id='1'/>a b<x id='2'/>", "x y", '<x id="1"/>x y<x id="2"/>'),
+        (" a<x id='1'/>\n", "x y", ' x y<x id="1"/>\n'),
+        # Inside, at the nearest word boundary, before or after the space as in the source.
+        ("aa <g id='1'>bb</g> cc", "xx yy zz", 'xx <g id="1">yy</g> zz'),
+        ("aa<x id='1'/> bb", "xx yy", 'xx<x id="1"/> yy'),
+        # Codes keep their order and their content, whatever the length.
+        ("a <bpt i='1'>&lt;b></bpt>b<ept i='1'>&lt;/b></ept> c", "x", None),
+        ("a <g id='1'>b <g id='2'>c</g></g> d", "", None),
+        # Without spaces.
+        ("ab<x id='1'/>cd", "\u4f60\u597d\u5417\u597d", '\u4f60\u597d<x id="1"/>\u5417\u597d'),
+        ("a<!-- note --> b", "x y", "x<!-- note --> y"),
+    ],
+)
+def test_inline_codes_follow_their_rule(
+    source: str, translation: str, expected: str | None
+) -> None:
+    segment = etree.fromstring(f"<source>{source}</source>")
+    target = etree.fromstring("<target>old <x id='9'/> text</target>")
+    fill_segment(target, segment, translation)
+    text = etree.tostring(target, encoding="unicode")
+    if expected is not None:
+        assert text == f"<target>{expected}</target>"
+    assert (
+        "".join(
+            etree.fromstring(text).xpath("//text()[not(ancestor::bpt or ancestor::ept)]")
+        ).strip()
+        == translation
+    )
+    assert [(e.tag, dict(e.attrib)) for e in target.iter() if e is not target] == [
+        (e.tag, dict(e.attrib)) for e in segment.iter() if e is not segment
+    ]
+
+
+TEXT = st.text(alphabet="ab \u4f60", max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs=st.lists(TEXT, min_size=1, max_size=6), translation=st.text("xy ", max_size=12))
+def test_no_code_and_no_letter_is_lost(runs: list[str], translation: str) -> None:
+    # An empty sentence has an empty translation.
+    translation = translation.strip() if "".join(runs).strip() else ""
+    segment = etree.fromstring("<s>" + "<x/>".join(runs) + "</s>")
+    target = etree.Element("t")
+    fill_segment(target, segment, translation)
+    assert "".join(target.itertext()).strip() == translation
+    assert len(target) == len(runs) - 1
+
+
+@pytest.mark.parametrize("name", ["t.html", "t.xml2", "t.txt", "t.xml", "t.xlf"])
+def test_other_markup_is_not_translated(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match=r"no translation can be written|it is markup|must begin"):
+        translate(tmp_path / name, tmx(*UNITS))
+
+
+def test_a_format_can_be_named(tmp_path: Path) -> None:
+    assert "<seg>C</seg>" in translate(tmp_path / "t.txt", tmx(*UNITS), "tmx")
+
+
+def test_a_unit_without_the_source_language_is_refused_in_translation(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the unit has no segment in `en`"):
+        translate(tmp_path / "t.tmx", tmx(unit("1", ("fr", "a"))))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,46 @@ def test_what_looks_like_a_tag_but_is_not_named_is_reported(
     if tag is not None:
         assert f"sentence 2 of document train.en:4 begins with {tag}," in found[0]["message"]
         assert found[0]["severity"] == "warning"
+
+
+PROSE = "It rained. We stayed at home. Then we left."
+ENGLISH = (
+    "The weather was bad yesterday, so we stayed at home and read the books that she had given us."
+)
+GERMAN = "Das Wetter war gestern schlecht, also blieben wir zu Hause und lasen unsere neuen Bücher."
+
+
+def test_paragraphs_among_sentences_are_reported_once() -> None:
+    found = check(train=[document(1, *[(PROSE, "Gut.")] * 3, *[("Good.", "Gut.")] * 7)])
+    assert [one["kind"] for one in found] == ["unsplit_text"]
+    assert "3 of 10 sentences of train look like paragraphs" in found[0]["message"]
+    assert check(train=[document(1, (PROSE, "Gut."), *[("Good.", "Gut.")] * 9)]) == []
+
+
+def languages(source: str, target: str, *, codes: tuple[str, str] = ("en", "de")) -> list[str]:
+    log = io.StringIO()
+    checks = CorpusChecks(Findings(log), languages=codes)
+    list(checks.watch("train", [document(1, (source, target))]))
+    checks.finish()
+    return [json.loads(line)["message"] for line in log.getvalue().splitlines()]
+
+
+def test_swapped_and_wrong_languages_are_noticed() -> None:
+    assert languages(ENGLISH, GERMAN) == []
+    assert languages(GERMAN, ENGLISH) == [
+        "the source side of train should be `en` but looks like `de`. Are the sides swapped?",
+        "the target side of train should be `de` but looks like `en`. Are the sides swapped?",
+    ]
+    french = "Hier il faisait mauvais temps, alors nous sommes restés à la maison et avons lu."
+    assert languages(ENGLISH, french) == [
+        "the target side of train should be `de` but looks like `fr`. Is it the right file?"
+    ]
+
+
+def test_what_the_check_cannot_know_it_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Too little text, and codes that are no languages.
+    assert languages("Gut.", "Good.") == []
+    assert languages(GERMAN, ENGLISH, codes=("src", "tgt")) == []
+    assert languages(ENGLISH, GERMAN, codes=("en_GB", "de-AT")) == []
+    monkeypatch.setitem(sys.modules, "py3langid", None)
+    assert languages(GERMAN, ENGLISH) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
 from iada.data.windows.frame import Frame
-from iada.data.windows.spans import Spans, measure_sentences
+from iada.data.windows.spans import Spans, measure_sentences, split_long_sentences
 from iada.data.windows.spans import current_parts as cut_parts
 from iada.data.windows.spans import with_context as put_context
 from iada.errors import ConfigError, DataError
@@ -263,3 +263,74 @@ def test_nothing_but_long_sentences_is_refused(store_of: StoreOf) -> None:
     config = WindowConfig(max_length=6, on_long="leave_out")
     with pytest.raises(DataError, match=r"Every sentence is longer than `windows\.max_length`"):
         sliding(store_of([LONG]), config)
+
+
+STARTS = np.array([number % 10 == 0 for number in range(100)])
+"""Pieces 10, 20, 30, ... begin a word."""
+
+
+def split_long(store: TokenStore, max_length: int) -> TokenStore:
+    config = WindowConfig(max_length=max_length, on_long="split")
+    return split_long_sentences(store, config, Frame.stock(store.special), STARTS)
+
+
+def sentences(store: TokenStore) -> list[tuple[list[int], ...]]:
+    """The tokens of every sentence on each side; `<sep>` ends each."""
+    found = []
+    for number in range(len(store)):
+        spans = [side.ids[side.offsets[number] : side.offsets[number + 1]] for side in store.sides]
+        assert [span[-1] for span in spans] == [store.special.sep] * len(spans)
+        found.append(tuple(span[:-1].tolist() for span in spans))
+    return found
+
+
+def test_a_long_pair_is_cut_at_words_on_both_sides(
+    store_of: StoreOf, caplog: pytest.LogCaptureFixture
+) -> None:
+    long = ([10, 11, 20, 21, 22, 30, 31, 40], [50, 51, 52, 60])
+    store = split_long(store_of(plain(1), [([10], [20]), long, ([30], [40])]), 6)
+    assert sentences(store) == [
+        ([10], [20]),
+        ([10], [20]),
+        # No word of the target begins near its middle.
+        ([10, 11, 20, 21, 22], [50, 51]),
+        ([30, 31, 40], [52, 60]),
+        ([30], [40]),
+    ]
+    assert store.document_starts.tolist() == [0, 1, 5]
+    assert "1 sentence pairs are longer than `windows.max_length` (6 tokens): cut into 2" in (
+        caplog.text
+    )
+
+
+def test_a_pair_that_cannot_be_cut_alike_is_left_out_later(store_of: StoreOf) -> None:
+    store = store_of([([10] * 20, [50]), ([10], [20])])
+    assert split_long(store, 6) is store
+    config = WindowConfig(max_length=6, on_long="split", context=0)
+    assert sliding(store, config) == [(1, 1, 2)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(
+        st.tuples(
+            st.lists(st.integers(10, 99), max_size=30), st.lists(st.integers(10, 99), max_size=30)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    max_length=st.integers(4, 12),
+)
+def test_cut_sentences_have_the_tokens_they_had_and_fit(
+    store_of: StoreOf, pairs: list[tuple[list[int], list[int]]], max_length: int
+) -> None:
+    store = store_of(pairs)
+    cut = split_long(store, max_length)
+    for side in (0, 1):
+        tokens = [token for pair in sentences(cut) for token in pair[side]]
+        assert tokens == [token for pair in pairs for token in pair[side]]
+    longest = max_length - 1
+    for source, target in sentences(cut):
+        is_cut = (source, target) not in pairs
+        assert not is_cut or max(len(source), len(target)) <= longest
+    assert cut.document_starts.tolist() == [0, len(cut)]
