@@ -40,12 +40,13 @@ def parse(arguments: Sequence[str]) -> ExportCommand:
 
 def run(command: ExportCommand) -> Path:
     """Export, compare, and return the folder that was written."""
-    from iada.decoding.export import export_and_check
+    from iada.decoding.export import check_architecture, export_and_check
     from iada.decoding.translator import DocumentTranslator, default_export
     from iada.runs.folder import RunFolder
 
     folder = RunFolder(command.run)
     config = folder.config()
+    check_architecture(config.model.architecture)
     output = command.output or default_export(folder, command.quantization)
     if command.dry_run:
         print(f"{folder.trained_model()} -> {output} ({command.quantization})")

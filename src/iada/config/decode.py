@@ -9,7 +9,7 @@ from iada.config.base import require, to_mapping
 EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
 """The engines of `iada.decoding.engines`, and `auto`."""
 # Translations depend on the engine that was opened, not on how it was chosen or found.
-_NOT_IN_RESULTS = ("engine", "exported")
+_NOT_IN_RESULTS = ("engine", "exported", "processes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,10 @@ class DecodeConfig:
     exported: Path | None = None
     """Folder that `iada export` wrote, for the engine `ctranslate2`; by default
     `exported/<precision>` in the run folder."""
-    unit: Literal["sentence", "window"] = "sentence"
-    """Translate one sentence after the translations before it, or the whole window at once, of
-    which the last sentence is kept."""
+    unit: Literal["sentence", "part", "window"] = "sentence"
+    """Translate one sentence after the translations before it in its window; likewise, but in a
+    window that is a whole part of the document as in training, what follows included; or a whole
+    window at once, of which the last sentence is kept."""
     target_context: Literal["own", "none", "gold"] = "own"
     """Target context of a sentence: the model's own translations, nothing, or the reference."""
     source_context: Literal["gold", "random", "none"] = "gold"
@@ -49,12 +50,18 @@ class DecodeConfig:
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
+    processes: int = 0
+    """Processes that share the documents; 0 starts one for each core, as far as there is work for
+    them. The translations are the same."""
     on_long: Literal["refuse", "split"] = "refuse"
     """What to do with a sentence that is too long for the model by itself: refuse the input, or
     translate it in parts, which are counted."""
     n_best: int = 1
     """Number of translations of each sentence; more than 1 are written to
     `<output>.nbest.jsonl` with their scores."""
+    mbr: bool = False
+    """Choose among the `n_best` translations of a sentence the one that agrees most with the
+    others by chrF (minimum Bayes risk), rather than the most probable."""
 
     @property
     def one_by_one(self) -> bool:
@@ -68,10 +75,13 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)
         require(self.max_tokens >= 1, "decode.max_tokens", "at least 1", self.max_tokens)
+        require(self.processes >= 0, "decode.processes", "0 or more", self.processes)
         documents = self.open_documents
         require(documents >= 1, "decode.open_documents", "at least 1", documents)
         rule = f"between 1 and `decode.beam` ({self.beam})"
         require(1 <= self.n_best <= self.beam, "decode.n_best", rule, self.n_best)
+        rule = "at least 2 with `decode.mbr`"
+        require(self.n_best > 1 or not self.mbr, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
         has_int8 = self.precision != "int8" or self.engine != "huggingface"
         require(has_int8, "decode.engine", rule, self.engine)
@@ -83,6 +93,14 @@ class DecodeConfig:
             rule = "own with `decode.unit: window`"
             is_own = self.target_context == "own"
             require(is_own, "decode.target_context", rule, self.target_context)
+        if self.unit == "part":
+            # What was said before is how the model knows which sentence of the part is next.
+            rule = "own or gold with `decode.unit: part`"
+            is_said = self.target_context != "none"
+            require(is_said, "decode.target_context", rule, self.target_context)
+            rule = "gold with `decode.unit: part`"
+            source = self.source_context
+            require(source == "gold", "decode.source_context", rule, source)
         ratio, offset = self.max_length_ratio, self.max_length_offset
         require(ratio >= 0, "decode.max_length_ratio", "0 or more", ratio)
         require(offset >= 1, "decode.max_length_offset", "at least 1", offset)

@@ -110,8 +110,10 @@ class TrainConfig:
     report_to: tuple[str, ...] = ()
     """Trackers that get every log line too, by their names in Transformers: `tensorboard`, `wandb`,
     `mlflow`, `trackio` and others. `metrics.jsonl` is written in any case."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """Arithmetic of the matrix products; weights, statistics, losses, importance and the optimiser
+    stay in fp32. `auto` tries both for a moment and takes bf16 where it is clearly faster; a
+    resumed run keeps what was chosen. Only fp32 gives the same numbers on every machine."""
     objective: Literal["fused", "plain"] = "fused"
     """Losses chunk by chunk with the output projection, or from whole matrices of logits. The
     result is the same; the second needs more memory and time, and serves as a reference."""

@@ -17,7 +17,7 @@ from iada.evaluation.metrics import SegmentScorer
 from iada.evaluation.model_card import update_card
 from iada.evaluation.score_files import score_split
 from iada.runs.folder import RunFolder, changed_at, weight_files
-from iada.storage import write_json, write_text
+from iada.storage import read_object, write_json, write_text
 
 CXMI_FILE = "cxmi.jsonl"
 """In the run folder: what the context does for each token, one line per sentence."""
@@ -55,6 +55,14 @@ def score_run(
     return add_scores(folder, scores), folder.scores_file
 
 
+def is_translated(path: Path) -> bool:
+    """Whether a run has a translation of its test split by its present model."""
+    folder = RunFolder(path)
+    hypothesis = folder.translations / translations_name(folder.config().data)
+    made = changed_at(weight_files(folder.best_model()))
+    return hypothesis.is_file() and hypothesis.stat().st_mtime >= made
+
+
 def translate_test(path: Path, translator: DocumentTranslator | None = None) -> None:
     """Translate the test split of a run, unless there is a translation by its present model.
 
@@ -65,8 +73,7 @@ def translate_test(path: Path, translator: DocumentTranslator | None = None) -> 
     folder = RunFolder(path)
     data = folder.config().data
     hypothesis = folder.translations / translations_name(data)
-    made = changed_at(weight_files(folder.best_model()))
-    is_current = hypothesis.is_file() and hypothesis.stat().st_mtime >= made
+    is_current = is_translated(path)
     if translator is not None:
         # All processes must come to the same decision.
         is_current = translator.processes.gather(is_current)[0]
@@ -165,7 +172,7 @@ def add_scores(
     known: dict[str, object] = {}
     if folder.scores_file.is_file():
         try:
-            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+            known = read_object(folder.scores_file)
         except ValueError:
             raise RunError(
                 f"{folder.scores_file} is not valid JSON. Remove it and score the run again."

@@ -14,7 +14,7 @@ from iada.decoding.files import translations_name
 from iada.evaluation.metrics import METRICS, RunRecord, main_metrics
 from iada.evaluation.score_files import compare_split
 from iada.experiments.grid import Base, Grid
-from iada.experiments.plan import Experiment, PlannedRow
+from iada.experiments.plan import Experiment, PlannedRow, System
 from iada.experiments.results import Axis, Groups, Results, Row, Significance, Values
 from iada.experiments.scheduler import Job
 from iada.runs.folder import RunFolder
@@ -92,7 +92,14 @@ def _settings(planned: PlannedRow, job: Job, base: Base) -> dict[str, Any]:
     settings |= {key: found[key] for key, _ in planned.system.changes if found[key] != usual[key]}
     if planned.system.synthetic is not None:
         settings["synthetic"] = planned.system.synthetic
+    if planned.system.start is not None:
+        settings["start"] = describe_system(planned.system.start)
     return settings
+
+
+def describe_system(system: System) -> str:
+    """Name a system by its method and the keys that differ from it."""
+    return ", ".join([system.method, *(f"{key}: {value}" for key, value in system.changes)])
 
 
 def _scores(job: Job) -> dict[str, Any]:

@@ -38,6 +38,8 @@ class System:
     """How the other half of the training data is made; None for real data alone."""
     reverse: bool = False
     """Translate from the target language into the source language."""
+    start: "System | None" = None
+    """Whose trained weights it begins with, from the run of the same seed; None for random ones."""
 
 
 @dataclass(frozen=True)
@@ -119,40 +121,3 @@ def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
     kept = {experiment.baseline, *keys}
     kept |= {row.against for row in experiment.rows if row.key in kept and row.against}
     return replace(experiment, rows=tuple(row for row in experiment.rows if row.key in kept))
-
-
-def plain_row(method: str, label: str) -> PlannedRow:
-    """Return the row of a method as it is."""
-    return PlannedRow(method, label, System(method))
-
-
-def changed_row(row: PlannedRow, key: str, label: str, *changes: Change) -> PlannedRow:
-    """Return a row with keys that differ from those of another one."""
-    system = replace(row.system, changes=row.system.changes + changes)
-    return replace(row, key=key, label=label, system=system)
-
-
-def matched_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
-    """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
-    change = ("augment.budget", "matched")
-    return changed_row(row, f"{key}_matched", f"{label}, matched budget", change)
-
-
-def gtrans_mbart(
-    gtrans: PlannedRow, checkpoint: str | None
-) -> tuple[tuple[PlannedRow, ...], tuple[str, ...]]:
-    """Return the row of G-Transformer inside mBART; without a checkpoint, what it needs.
-
-    A reconstruction: the released learning rate, warm-up and smoothing, but our schedule and the
-    dropout of the checkpoint.
-    """
-    label = "GTrans + mBART (reconstruction)"
-    if checkpoint is None:
-        return (), (f"{label}: give a checkpoint with `--mbart`",)
-    recipe: tuple[Change, ...] = (
-        ("model.pretrained", checkpoint),
-        ("train.learning_rate", 3e-5),
-        ("train.warmup_updates", 2500),
-        ("train.label_smoothing", 0.2),
-    )
-    return (changed_row(gtrans, "gtrans_mbart", label, *recipe),), ()

@@ -16,7 +16,7 @@ order: source, decoder input. A causal language model has one, which holds sourc
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from iada.data.windows.batch import Batch
 from iada.errors import ModelError
+from iada.models.last_layer import LastLayer, shortened_rows
 
 StatePoint = Literal["pre_norm", "feed_forward"]
 
@@ -81,7 +82,8 @@ class Observation:
     embeddings: tuple[Tensor, ...]
     """Per stream (rows, length, dim): the lookup outputs, in the graph of `hidden`."""
     states: tuple[Tensor, ...]
-    """Per stream (rows, length, dim): the topmost states, detached."""
+    """Per stream (rows, length, dim): the topmost states, detached; none if nobody needs them and
+    the last decoder layer was cut short."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,7 @@ class Observer:
         self._embeddings: list[Tensor] = []
         self._states: list[Tensor | None] = [None] * len(stacks)
         self._reached_top: set[int] = set()
+        self._last_layer = LastLayer.of(model)
         self._handles: list[RemovableHandle] = [
             output_projection(model).register_forward_pre_hook(self._select_positions)
         ]
@@ -135,6 +138,7 @@ class Observer:
         module: nn.Module | None = None,
         positions: Tensor | None = None,
         project: bool = True,
+        needs_states: bool = True,
     ) -> Observation:
         """Run the model on a batch.
 
@@ -145,6 +149,8 @@ class Observer:
             positions: `loss_positions` of the batch, if they are known already.
             project: whether to compute the logits. Without them the projection still runs, on no
                 rows, so that its weight stays in the graph of the output, where DDP looks for it.
+            needs_states: whether the topmost states are read. Without them the last decoder layer
+                leaves out what only they need, where it can: see `LastLayer`.
         """
         call = self.model if module is None else module
         changes = changes or Changes()
@@ -152,19 +158,32 @@ class Observer:
         inputs = {name: available[name] for name in self._inputs}
         inputs |= {name: available[name] for name in self._window_inputs if name in available}
         if positions is None:
-            positions = loss_positions(batch["labels"])
-        with self._observing(positions, project=project, zeroed=changes.zeroed):
+            positions = batch_positions(batch)
+        cut = None
+        if self._last_layer is not None and not needs_states and self._last_layer.applies(call):
+            cut = shortened_rows(batch, positions)
+        places = positions if cut is None else cut.slots
+        with (
+            self._observing(places, project=project, zeroed=changes.zeroed),
+            nullcontext() if cut is None or self._last_layer is None else self._last_layer.cut(cut),
+        ):
             output = call(**inputs, use_cache=False, return_dict=True)
             states = tuple(state for state in self._states if state is not None)
             assert self._hidden is not None
             return Observation(
-                positions, self._hidden, output.logits, tuple(self._embeddings), states
+                positions,
+                self._hidden,
+                output.logits,
+                tuple(self._embeddings),
+                states if cut is None else (),
             )
 
     def remove(self) -> None:
         """Take the hooks off the model."""
         for handle in self._handles:
             handle.remove()
+        if self._last_layer is not None:
+            self._last_layer.remove()
 
     @contextmanager
     def _observing(
@@ -236,6 +255,12 @@ class Observer:
 def loss_positions(labels: Tensor) -> Tensor:
     """(loss positions,): flat indices of the labels that are in the loss."""
     return (labels.reshape(-1) >= 0).nonzero().squeeze(1)
+
+
+def batch_positions(batch: Batch) -> Tensor:
+    """Return `loss_positions` of a batch; where its collator left them no device is waited for."""
+    found = batch.get("positions")
+    return loss_positions(batch["labels"]) if found is None else found
 
 
 def _stacks(model: nn.Module) -> tuple[nn.Module, ...]:

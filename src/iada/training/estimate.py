@@ -16,10 +16,12 @@ from iada.config.run import RunConfig
 from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
+from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Vocabulary
 from iada.models.build import build_model
 from iada.runs.corpus import Corpus
+from iada.runs.environment import fastest_precision
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,17 @@ def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.
         config.model, vocabulary_size=len(corpus.subwords), special=special
     )
     model.to(device).train()
+    precision = config.train.precision
+    if precision == "auto":
+        precision = fastest_precision(config.model.dim, config.model.feed_forward)
+    is_lagged = config.augment.importance_pass == "lagged"
     objective = AugmentedObjective(
         model,
         config.augment,
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
+        memory=ScoreMemory(corpus.train.lengths()) if is_lagged else None,
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
     # Past every warm-up of the augmentation, so that both views are timed.
@@ -97,7 +104,7 @@ def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.
     def step(windows: Windows, keys: list[tuple[int, int]]) -> float:
         batch = to_device(Collator(special.pad)(windows.__getitems__(keys)), device)
         begun = time.perf_counter()
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             losses = objective(batch, update=late)
         if model.training:
             torch.autograd.backward(losses.total)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import PrinterCallback, TrainerCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainerCallback, set_seed
 from transformers.integrations.integration_utils import TensorBoardCallback
 
 from iada.config.base import to_mapping, write_yaml
@@ -31,9 +31,9 @@ from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
     environment,
+    fastest_precision,
     find_changes,
     keep_freed_memory,
-    on_cpu,
     process_state,
     refuse_sharding,
 )
@@ -47,7 +47,7 @@ from iada.training.finish import (
     load_checkpoint,
     save_model,
 )
-from iada.training.trainer import IadaTrainer
+from iada.training.trainer import IadaTrainer, training_arguments
 from iada.training.validation import TranslationValidator
 
 logger = logging.getLogger(__name__)
@@ -140,6 +140,8 @@ def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None)
     if state.is_main_process:
         write_yaml(folder.config_file, to_mapping(config))
     _configure_torch(config.train)
+    precision = _find_precision(folder, config, begun=True)
+    config = replace(config, train=replace(config.train, precision=precision))
     corpus = _open_corpus(folder, config, shared=True)
     model = start_model(config, corpus.subwords, checkpoint.path)
     load_checkpoint(model, checkpoint.best)
@@ -173,9 +175,12 @@ def _train(
         folder.check_unused()
         _check_start(config)
     with state.main_process_first():
-        corpus = _open_corpus(folder, config, shared=resume or not state.is_main_process)
+        begun = resume or not state.is_main_process
+        corpus = _open_corpus(folder, config, shared=begun)
+        precision = _find_precision(folder, config, begun=begun)
         record = environment() | {
             "processes": state.num_processes,
+            "precision": precision,
             "data": data_record(config, corpus),
         }
         if resume:
@@ -190,7 +195,8 @@ def _train(
     set_seed(config.seed)
     model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
-    trainer = make_trainer(config, corpus, model, folder, callbacks)
+    chosen = replace(config, train=replace(config.train, precision=precision))
+    trainer = make_trainer(chosen, corpus, model, folder, callbacks)
     if loaded is not None:
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
@@ -198,13 +204,33 @@ def _train(
     _leave_model(folder, config, corpus, trainer)
 
 
+def _find_precision(
+    folder: RunFolder, config: RunConfig, *, begun: bool
+) -> Literal["fp32", "bf16"]:
+    """Return the arithmetic of a run; if it is to be tried out, then once, by the main process.
+
+    Args:
+        folder: the run folder.
+        config: the run.
+        begun: whether the run folder says what was chosen.
+    """
+    if config.train.precision != "auto":
+        return config.train.precision
+    found = folder.environment().get("precision") if begun else None
+    if found in ("fp32", "bf16"):
+        return "bf16" if found == "bf16" else "fp32"
+    chosen = fastest_precision(config.model.dim, config.model.feed_forward)
+    logger.info("Training in %s, which is the faster way for this model here.", chosen)
+    return chosen
+
+
 def _check_start(config: RunConfig) -> None:
     """Refuse to start from a run whose weights cannot fit, before anything is written."""
     if config.train.start is None:
         return
     folder = RunFolder(config.train.start)
-    folder.trained_model()
     found = folder.config().model
+    folder.trained_model()
     if config.model.pretrained is not None or found.pretrained is not None:
         raise RunError(
             "`train.start` is for models built from scratch, but "
@@ -218,6 +244,14 @@ def _check_start(config: RunConfig) -> None:
                 f"{folder.path} has `model.{name}: {theirs}`, this run {own}, so its weights do "
                 "not fit. Start from a run with the same sizes."
             )
+    # The vocabulary, and with it the rows of the embedding matrix, is that of the other run.
+    theirs, own = (to_mapping(one.subwords) for one in (folder.config(), config))
+    if differing := [key for key in own if theirs[key] != own[key]]:
+        key = differing[0]
+        raise RunError(
+            f"{folder.path} has `subwords.{key}: {theirs[key]}`, this run {own[key]}, so its "
+            "weights belong to other pieces. Start from a run with the same `subwords`."
+        )
 
 
 def _load_start(config: RunConfig, model: nn.Module) -> StartReport | None:
@@ -245,11 +279,15 @@ def _configure_torch(config: TrainConfig) -> None:
 def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
     """Load the corpus, with the encoding of the run folder if it is `shared` there."""
     known = shared and (folder.tokenizer / "tokenizer_config.json").is_file()
-    tokenizer = folder.tokenizer if known else None
-    if not known and config.train.start is not None:
-        # The pieces must be those of the weights.
-        tokenizer = RunFolder(config.train.start).trained_model()
-    return load_corpus(config, None if tokenizer is None else load_subwords(tokenizer))
+    encoding = load_subwords(folder.tokenizer) if known else _start_encoding(config)
+    return load_corpus(config, encoding)
+
+
+def _start_encoding(config: RunConfig) -> SubwordEncoding | None:
+    """Return the encoding of the run to start from: the pieces must be those of the weights."""
+    if config.train.start is None:
+        return None
+    return load_subwords(RunFolder(config.train.start).trained_model())
 
 
 def _begin_run(
@@ -341,55 +379,10 @@ def _fit_vocabulary(augment: AugmentConfig, subwords: SubwordEncoding) -> Augmen
     return replace(augment, drop="zero")
 
 
-def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
-    """Translate the run's settings into the Trainer's."""
-    train = config.train
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        seed=config.seed,
-        max_steps=train.max_updates,
-        gradient_accumulation_steps=train.accumulation,
-        optim="adamw_torch_fused",
-        learning_rate=train.learning_rate,
-        adam_beta1=train.adam_beta1,
-        adam_beta2=train.adam_beta2,
-        weight_decay=train.weight_decay,
-        max_grad_norm=train.clip_norm,
-        warmup_steps=train.warmup_updates,
-        bf16=train.precision == "bf16",
-        torch_compile=train.compile,
-        gradient_checkpointing=train.gradient_checkpointing,
-        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
-        gradient_checkpointing_kwargs={"use_reentrant": False},
-        eval_strategy="steps",
-        eval_steps=train.validate_every,
-        save_strategy="steps",
-        save_steps=train.validate_every,
-        # The best one beside those that will be averaged.
-        save_total_limit=max(train.keep_checkpoints, train.average + 1),
-        load_best_model_at_end=True,
-        metric_for_best_model=f"eval_{train.metric}",
-        greater_is_better=train.metric != "nll",
-        restore_callback_states_from_checkpoint=True,
-        logging_steps=train.log_every,
-        logging_first_step=True,
-        # Our own check stops the run; the Trainer's would wait for the device at every step.
-        logging_nan_inf_filter=False,
-        ddp_find_unused_parameters=False,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to=list(train.report_to) or "none",
-        run_name=folder.path.name,
-        disable_tqdm=True,
-        log_level="error",
-        log_level_replica="error",
-        use_cpu=on_cpu(),
-    )
-
-
 def describe_plan(config: RunConfig) -> str:
     """Say what a run would do, without doing or writing anything."""
-    corpus = load_corpus(config)
+    _check_start(config)
+    corpus = load_corpus(config, _start_encoding(config))
     with torch.device("meta"):
         model = build_shape(config, corpus.subwords)
     sampler = TokenBatchSampler(

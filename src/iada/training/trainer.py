@@ -8,6 +8,7 @@ micro-batch is wrong under accumulation.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -17,13 +18,18 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
 
 from iada.config.method import AugmentConfig
+from iada.config.run import RunConfig
 from iada.data.windows.batch import IGNORED, Batch
 from iada.data.windows.sampler import TokenBatchSampler
-from iada.errors import ModelError, RunError
+from iada.data.windows.windows import Windows
+from iada.errors import DataError, ModelError, RunError
+from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
+from iada.models.document import DocumentModel
 from iada.models.start import slow_down
-from iada.runs.environment import refuse_sharding
+from iada.runs.environment import on_cpu, refuse_sharding
+from iada.runs.folder import RunFolder
 from iada.training.checkpoints import CheckpointTrainer
 
 
@@ -139,7 +145,7 @@ class IadaTrainer(CheckpointTrainer):
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
-            callbacks=[_EpochCallback(train_sampler), *callbacks],
+            callbacks=[_EpochCallback(self, train_sampler), *callbacks],
         )
         self._check_devices()
         # Without this the Trainer does not count the loss tokens of the update.
@@ -149,6 +155,8 @@ class IadaTrainer(CheckpointTrainer):
         self.validator = validator
         if vocabulary is None and processing_class is not None:
             vocabulary = Vocabulary.of_tokenizer(processing_class)
+        if augment.importance_pass == "lagged":
+            self.score_memory = _make_memory(augment, train_dataset, Path(str(args.output_dir)))
         self.augmented_objective = AugmentedObjective(
             model,
             augment,
@@ -158,11 +166,13 @@ class IadaTrainer(CheckpointTrainer):
             rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
+            memory=self.score_memory,
         )
         self.slow_parameters: tuple[tuple[str, ...], float] = ((), 1.0)
         """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+        self._has_checked_windows = False
 
     def _check_devices(self) -> None:
         if self.args.n_gpu > 1:
@@ -204,6 +214,12 @@ class IadaTrainer(CheckpointTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the loss of a micro-batch as its share of the update's mean per token."""
+        if not self._has_checked_windows:
+            # Once: it makes the host wait for the device.
+            self._has_checked_windows = True
+            own = self.augmented_objective.model
+            if isinstance(own, DocumentModel):
+                own.check_windows(inputs)
         losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
@@ -318,12 +334,73 @@ class IadaTrainer(CheckpointTrainer):
         return {"nll": total / count, **scores}
 
 
-class _EpochCallback(TrainerCallback):
-    """Tell the sampler which epoch begins: the Trainer only reaches `accelerate`'s own samplers."""
+def _make_memory(augment: AugmentConfig, windows: Any, folder: Path) -> ScoreMemory:
+    """Make room for the importance of all windows, on the disk of the run."""
+    if not isinstance(windows, Windows):
+        raise DataError(
+            f"`augment.importance_pass: lagged` keeps scores for every token of every window, but "
+            f"the training data are {type(windows).__name__}, of which it does not know the "
+            "lengths. Use `iada.DocumentWindows`, or set `importance_pass: reuse`."
+        )
+    return ScoreMemory(windows.lengths(), decay=augment.lagged_decay, folder=folder)
 
-    def __init__(self, sampler: TokenBatchSampler | None) -> None:
+
+def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """Translate the run's settings into the Trainer's."""
+    train = config.train
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        seed=config.seed,
+        max_steps=train.max_updates,
+        gradient_accumulation_steps=train.accumulation,
+        optim="adamw_torch_fused",
+        learning_rate=train.learning_rate,
+        adam_beta1=train.adam_beta1,
+        adam_beta2=train.adam_beta2,
+        weight_decay=train.weight_decay,
+        max_grad_norm=train.clip_norm,
+        warmup_steps=train.warmup_updates,
+        bf16=train.precision == "bf16",
+        torch_compile=train.compile,
+        gradient_checkpointing=train.gradient_checkpointing,
+        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        eval_strategy="steps",
+        eval_steps=train.validate_every,
+        save_strategy="steps",
+        save_steps=train.validate_every,
+        # The best one beside those that will be averaged.
+        save_total_limit=max(train.keep_checkpoints, train.average + 1),
+        load_best_model_at_end=True,
+        metric_for_best_model=f"eval_{train.metric}",
+        greater_is_better=train.metric != "nll",
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=train.log_every,
+        logging_first_step=True,
+        # Our own check stops the run; the Trainer's would wait for the device at every step.
+        logging_nan_inf_filter=False,
+        ddp_find_unused_parameters=False,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to=list(train.report_to) or "none",
+        run_name=folder.path.name,
+        disable_tqdm=True,
+        log_level="error",
+        log_level_replica="error",
+        use_cpu=on_cpu(),
+    )
+
+
+class _EpochCallback(TrainerCallback):
+    """Tell sampler and memory that an epoch begins: the Trainer only reaches `accelerate`'s own."""
+
+    def __init__(self, trainer: CheckpointTrainer, sampler: TokenBatchSampler | None) -> None:
+        self.trainer = trainer
         self.sampler = sampler
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.sampler is not None:
             self.sampler.set_epoch(int(state.epoch or 0))
+        if self.trainer.score_memory is not None:
+            # Other processes may have drawn the windows that this one draws now.
+            self.trainer.score_memory.share(args.device)

@@ -154,6 +154,7 @@ class Windows:
             epoch=epoch,
             sentences=stop - current,
             first_sentence=None if frame.target_context else len(before),
+            number=number,
         )
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
@@ -183,6 +184,7 @@ class Windows:
             target_lengths=target.lengths,
             noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
             first_sentence=self.first_sentence(numbers),
+            numbers=numbers,
             is_rich=None if self.is_rich is None else self.is_rich[numbers],
         )
 

@@ -179,7 +179,8 @@ def test_a_framed_batch_at_once_is_the_same_windows_one_by_one(
     assert windows.loss_tokens() == sum(int((w.labels >= 0).sum()) for w in one_by_one)
     one, other = Collator(7)(windows.__getitems__(keys)), Collator(7)(one_by_one)
     assert one.keys() == other.keys()
-    for name in one.keys() - {"noise_key"}:
+    assert one["loss_width"] == other["loss_width"]
+    for name in one.keys() - {"noise_key", "loss_width"}:
         assert one[name].tolist() == other[name].tolist(), name  # type: ignore[literal-required]
 
 
