@@ -197,7 +197,7 @@ _MAIN_LINES: tuple[Line, ...] = (
     (
         "GTrans + mBART",
         {
-            **_architecture("gtrans", pretrained=""),
+            **_architecture("gtrans", pretrained="")[0],
             "train.learning_rate": 3e-5,
             "train.warmup_updates": 2500,
             "train.label_smoothing": 0.2,
