@@ -6,7 +6,7 @@ from typing import Literal
 
 from iada.config.base import require, to_mapping
 
-EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
+EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface", "causal"]
 """The engines of `iada.decoding.engines`, and `auto`."""
 # Translations depend on the engine that was opened, not on how it was chosen or found.
 _NOT_IN_RESULTS = ("engine", "exported", "processes")
@@ -83,7 +83,7 @@ class DecodeConfig:
         rule = "at least 2 with `decode.mbr`"
         require(self.n_best > 1 or not self.mbr, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
-        has_int8 = self.precision != "int8" or self.engine != "huggingface"
+        has_int8 = self.precision != "int8" or self.engine not in ("huggingface", "causal")
         require(has_int8, "decode.engine", rule, self.engine)
         rule = "1 with `decode.on_long: split`, whose parts have no n-best list together"
         has_one = self.on_long == "refuse" or self.n_best == 1

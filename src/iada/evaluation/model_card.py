@@ -67,7 +67,7 @@ def render_card(folder: RunFolder, model: Path) -> str:
         "## Licence\n",
         _table(("", "licence"), [(what, _FILL_IN) for what in _licensed(config)]),
         "## Use\n",
-        _describe_use(config, settings, adapters=(model / "adapter_config.json").is_file()),
+        _describe_use(settings, adapters=(model / "adapter_config.json").is_file()),
         "## Data\n",
         _table(("", ""), list(_describe_data(config, environment.get("data", {})))),
         "## Method\n",
@@ -123,7 +123,7 @@ def _licensed(config: RunConfig) -> list[str]:
     return ["this model", "its training data", *base]
 
 
-def _describe_use(config: RunConfig, settings: Mapping[str, Any], *, adapters: bool) -> str:
+def _describe_use(settings: Mapping[str, Any], *, adapters: bool) -> str:
     """Return code that loads the model, and what it needs."""
     architectures = settings.get("architectures") or [""]
     is_causal = str(architectures[0]).endswith("ForCausalLM")
@@ -133,7 +133,7 @@ def _describe_use(config: RunConfig, settings: Mapping[str, Any], *, adapters: b
         model = model.replace("AutoModel", "AutoPeftModel")
         imports = f"from peft import {model}\nfrom transformers import AutoTokenizer"
     text = ""
-    if config.model.pretrained is None and config.model.architecture != "doc2doc":
+    if str(settings.get("model_type")).startswith("iada_"):
         imports += "\n\nfrom iada.models.build import register_models\n\nregister_models()"
         text = "Its class is not in Transformers but in `iada`, which must be installed. "
     if adapters:

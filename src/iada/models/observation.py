@@ -8,8 +8,8 @@ work as always.
 
 The fused objective computes the last step, from hidden states to logits, itself, so it must know it
 exactly. `linear_projection` says for which models it may: those whose logits are a plain linear map
-of what enters the output projection, plus a bias. What a model does before that (T5 scales its
-states) does not matter.
+of what enters the output projection, plus a bias, possibly with a cap on their size (Gemma 2). What
+a model does before that (T5 scales its states) does not matter.
 
 A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in this
 order: source, decoder input. A causal language model has one, which holds source and target.
@@ -328,7 +328,7 @@ def _call(module: nn.Module, name: str) -> nn.Module | None:
 
 @dataclass(frozen=True)
 class LinearProjection:
-    """Logits are `hidden @ weight.T`, plus a bias."""
+    """Logits are `hidden @ weight.T`, plus a bias, and capped where the model caps them."""
 
     linear: nn.Linear
     """The model's own layer, so that its weight is the one that is trained."""
@@ -339,6 +339,13 @@ class LinearProjection:
     def weight(self) -> Tensor:
         """(vocabulary, dim)."""
         return self.linear.weight
+
+    @property
+    def cap(self) -> float | None:
+        """What the size of logits is capped at, as the configuration says; None if it is not."""
+        settings: Any = getattr(self.model, "config", None)
+        limit: float | None = getattr(settings, "final_logit_softcapping", None)
+        return limit
 
     def bias(self) -> Tensor | None:
         """(vocabulary,): the sum of all biases, in the graph of those that are trained."""
@@ -359,20 +366,22 @@ def output_projection(model: nn.Module) -> nn.Module:
     return projection
 
 
+def capped(logits: Tensor, cap: float) -> Tensor:
+    """Cap the size of logits smoothly, as Gemma 2 does."""
+    return torch.tanh(logits / cap) * cap
+
+
 def linear_projection(model: nn.Module) -> LinearProjection | None:
     """Return the projection of a model, or None if its logits are computed in another way.
 
-    Three conditions. The head is an unchanged `nn.Linear`. The configuration names no cap of the
-    logits (Gemma 2), which is nearly the identity on small logits. And on a trial input of two
-    tokens the model's logits equal the head's output plus `final_logits_bias`, to the bit: a model
-    that scales, caps or edits its logits in another way fails here.
+    Two conditions. The head is an unchanged `nn.Linear`. And on a trial input of two tokens the
+    model's logits equal the head's output plus `final_logits_bias`, capped where the configuration
+    names a cap, to the bit: a model that scales or edits its logits in another way fails here.
     """
     head = output_projection(model)
     if not isinstance(head, nn.Linear) or type(head).forward is not nn.Linear.forward:
         return None
     settings: Any = getattr(model, "config", None)
-    if getattr(settings, "final_logit_softcapping", None) is not None:
-        return None
     projection = LinearProjection(head, model)
     projected: list[Tensor] = []
     handle = head.register_forward_hook(lambda _, __, output: projected.append(output))
@@ -387,6 +396,8 @@ def linear_projection(model: nn.Module) -> LinearProjection | None:
             logits = model(**inputs, use_cache=False, return_dict=True).logits
             offset: Tensor | None = getattr(model, "final_logits_bias", None)
             expected = [rows if offset is None else rows + offset for rows in projected]
+            if projection.cap is not None:
+                expected = [capped(rows, projection.cap) for rows in expected]
     finally:
         handle.remove()
         model.train(training)

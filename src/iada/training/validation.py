@@ -45,12 +45,13 @@ class TranslationValidator:
     def __call__(self, model: Any) -> dict[str, float]:
         """Return s-BLEU and d-BLEU; the model is left in evaluation mode."""
         config = self.config
+        is_seq2seq = bool(model.config.is_encoder_decoder)
         decode = replace(
             config.decode,
             beam=config.train.validation_beam,
             n_best=1,
             # Engines of our own read the weights of linear layers, beside which adapters stand.
-            engine="huggingface" if has_adapters(model) else "auto",
+            engine="huggingface" if has_adapters(model) and is_seq2seq else "auto",
             precision="float32",
             exported=None,
             unit="sentence",

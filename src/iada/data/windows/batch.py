@@ -43,7 +43,7 @@ class Window:
     source_ids: Ids
     source_roles: Roles
     target_ids: Ids
-    """Decoder input."""
+    """Decoder input; of a decoder-only model the same sequence as `source_ids`."""
     target_roles: Roles
     labels: Offsets
     """What the decoder must predict at each position; IGNORED outside the loss."""
@@ -239,10 +239,14 @@ class Collator:
         rows = windows if isinstance(windows, Rows) else _end_to_end(windows)
         source, target = _filled(rows.source_lengths), _filled(rows.target_lengths)
         ids, roles = np.int64, np.int8
+        source_ids = _padded(rows.source_ids, source, self.pad_id, ids)
+        is_one = rows.target_ids is rows.source_ids
         batch: Batch = {
-            "input_ids": _padded(rows.source_ids, source, self.pad_id, ids),
+            "input_ids": source_ids,
             "attention_mask": torch.from_numpy(source.astype(np.int64)),
-            "decoder_input_ids": _padded(rows.target_ids, target, self.pad_id, ids),
+            "decoder_input_ids": source_ids
+            if is_one
+            else _padded(rows.target_ids, target, self.pad_id, ids),
             "labels": _padded(rows.labels, target, IGNORED, ids),
             "source_roles": _padded(rows.source_roles, source, Role.SPECIAL, roles),
             "target_roles": _padded(rows.target_roles, target, Role.SPECIAL, roles),
