@@ -12,7 +12,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
+from iada.cli.parsing import parse_dataclass, require_files
+
+EXAMPLES = ("iada contrast runs/mine contrapro.json",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +35,18 @@ class ContrastCommand:
 
 def parse(arguments: Sequence[str]) -> ContrastCommand:
     """Parse the arguments of `iada contrast`."""
-    return parse_dataclass(ContrastCommand, arguments, program="iada contrast")
+    return parse_dataclass(ContrastCommand, arguments, program="iada contrast", examples=EXAMPLES)
 
 
 def run(command: ContrastCommand) -> Path | None:
     """Print the accuracies as JSON and merge them into the run's `scores.json`."""
+    from iada.runs.folder import RunFolder
+
+    # What is wrong with paths is said before anything that takes long to import.
+    RunFolder(command.run).config()
+    RunFolder(command.run).best_model()
+    require_files(command.set)
+
     from iada.cli.evaluate import accuracy_table
     from iada.data.formats.contrapro import read_contrastive
     from iada.decoding.shards import join_processes

@@ -3,6 +3,7 @@
 import logging
 import math
 import shutil
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -27,7 +28,7 @@ from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
 from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
-from iada.models.pretrained import build_shape, start_model
+from iada.models.pretrained import start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus
 from iada.runs.environment import (
@@ -41,6 +42,7 @@ from iada.runs.environment import (
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import sha256, staged_folder
 from iada.training.callbacks import MetricsFile, Progress, early_stopping
+from iada.training.estimate import estimate_time, mismatches, trainable_parameters
 from iada.training.trainer import IadaTrainer
 
 logger = logging.getLogger(__name__)
@@ -144,6 +146,9 @@ def _train(
     model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
     trainer = make_trainer(config, corpus, model, folder)
+    if state.is_main_process and not resume:
+        for text in mismatches(config, corpus):
+            logger.warning("%s", text)
     if loaded is not None:
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
@@ -324,10 +329,10 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
 
 
 def describe_plan(config: RunConfig) -> str:
-    """Say what a run would do, without doing or writing anything."""
+    """Say what a run would do and how long it would take, without doing or writing anything."""
+    begun = time.perf_counter()
     corpus = load_corpus(config)
-    with torch.device("meta"):
-        model = build_shape(config, corpus.subwords)
+    estimate = estimate_time(config, corpus, to_start=time.perf_counter() - begun)
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
     )
@@ -336,7 +341,6 @@ def describe_plan(config: RunConfig) -> str:
         len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
     )
     updates = math.ceil(len(sampler) / config.train.accumulation)
-    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     rows = [
         ("method", config.method),
         ("training documents", f"{len(corpus.train.documents):,}"),
@@ -348,10 +352,12 @@ def describe_plan(config: RunConfig) -> str:
         ("updates per epoch (one process)", f"{updates:,}"),
         ("updates at most", f"{config.train.max_updates:,}"),
         ("vocabulary", f"{len(corpus.subwords):,} pieces"),
-        ("trainable parameters", f"{parameters:,}"),
+        ("trainable parameters", f"{trainable_parameters(config, corpus):,}"),
+        ("time (one process)", estimate.describe()),
         ("run folder", str(config.output)),
     ]
-    return "\n".join(f"{name:<33}{value}" for name, value in rows)
+    lines = [f"{name:<33}{value}" for name, value in rows]
+    return "\n".join([*lines, *(f"warning: {one}" for one in mismatches(config, corpus, estimate))])
 
 
 def _report_held(windows: Windows) -> None:
