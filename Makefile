@@ -58,7 +58,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[dev,formats,language,pos,pretrained]'
+	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python

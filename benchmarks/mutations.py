@@ -1,8 +1,9 @@
 """Break the code on purpose and see whether a test fails.
 
 A mutation changes one operator, comparison, constant or condition of one module. The tests of that
-module run on a copy of the tree; a mutation that no test notices survives and is listed. A sample
-of all possible mutations is drawn from a seed, so that a run can be repeated and extended.
+module run on a copy of the tree, the nearest first; a mutation that no test notices survives and is
+listed. A sample of all possible mutations is drawn from a seed, so that a run can be repeated and
+extended. A reason written beside a survivor in the results is kept by the next run.
 
     python benchmarks/mutations.py --modules method/selection training/trainer --count 20
 """
@@ -13,37 +14,48 @@ import json
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "mutations.json"
 
+_METHOD = "tests/unit/method/test_"
+_WINDOWS = "tests/unit/data/windows/test_"
+_NEAREST: dict[str, tuple[str, ...]] = {
+    "method/importance": ("importance", "measures", "measuring", "one_stream", "augmented"),
+    "method/selection": ("selection", "augmented", "one_stream", "measures"),
+    "method/perturbation": ("perturbation", "augmented", "one_stream"),
+    "method/losses": ("nll", "agreement", "fused", "augmented"),
+    "method/fused": ("fused", "augmented"),
+    "method/chunks": ("fused", "augmented", "compiled"),
+    "method/objective": ("augmented", "schedules", "one_stream", "ciphered_view", "measuring"),
+    "data/windows/sampler": ("batching",),
+    "data/windows/windows": ("windows", "subsets", "noise", "ciphered", "resegmented"),
+    "data/windows/spans": ("spans", "windows", "resegmented"),
+    "data/windows/batch": ("collate", "windows", "ciphered"),
+    "data/windows/frame": ("frame", "windows"),
+}
 TESTS: dict[str, tuple[str, ...]] = {
-    "method/importance": ("tests/unit/method",),
-    "method/selection": ("tests/unit/method",),
-    "method/perturbation": ("tests/unit/method",),
-    "method/losses": ("tests/unit/method",),
-    "method/fused": ("tests/unit/method",),
-    "method/chunks": ("tests/unit/method",),
-    "method/objective": ("tests/unit/method",),
-    "training/trainer": ("tests/unit/training", "tests/invariance/test_resume.py"),
-    "data/windows/sampler": ("tests/unit/data/windows",),
-    "data/windows/windows": ("tests/unit/data/windows", "tests/unit/test_docs.py"),
-    "data/windows/spans": ("tests/unit/data/windows",),
-    "data/windows/batch": ("tests/unit/data/windows",),
-    "data/windows/frame": ("tests/unit/data/windows",),
+    module: tuple(f"{_METHOD if module.startswith('method') else _WINDOWS}{n}.py" for n in names)
+    for module, names in _NEAREST.items()
+} | {
+    "training/trainer": ("tests/unit/training/test_trainer.py", "tests/unit/training/test_run.py"),
     "evaluation/significance": (
         "tests/unit/evaluation/test_significance.py",
         "tests/golden/test_sacrebleu_significance.py",
     ),
 }
-"""Module -> the tests that must notice when it is broken."""
+"""Module -> the tests that must notice when it is broken, the nearest first."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -75,6 +87,8 @@ class Mutation:
 
     module: str
     line: int
+    code: str
+    """The line itself: it stays when others move."""
     change: str
     number: int
     """Position among all mutations of the module."""
@@ -153,31 +167,71 @@ def mutate(source: str, number: int) -> str:
 
 
 def sample(modules: Sequence[str], count: int, seed: int) -> list[Mutation]:
-    """Draw `count` mutations of each module."""
+    """Draw `count` mutations of each module, and take turns between the modules."""
     drawn = []
     for module in modules:
         source = (ROOT / "src" / "iada" / f"{module}.py").read_text(encoding="utf-8")
+        lines = source.splitlines()
         every = [
-            Mutation(module, line, change, number)
+            Mutation(module, line, lines[line - 1].strip(), change, number)
             for number, (line, change, _) in enumerate(mutations(ast.parse(source)))
         ]
-        chosen = random.Random(f"{seed} {module}").sample(every, min(count, len(every)))
-        drawn += sorted(chosen, key=lambda mutation: mutation.line)
-    return drawn
+        drawn.append(random.Random(f"{seed} {module}").sample(every, min(count, len(every))))
+    turns = zip_longest(*drawn)
+    return [mutation for turn in turns for mutation in turn if mutation is not None]
+
+
+def preload() -> None:
+    """Import what takes long once; every run of the tests is a fork of this process."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # Two mutations of one size within one second would share their compiled file.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    for name in ("Trainer", "MarianMTModel"):
+        # Looking a name up imports its module.
+        getattr(transformers, name)
 
 
 def run_tests(tree: Path, tests: Sequence[str], timeout: float) -> bool:
     """Whether all tests pass on a copy of the tree."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, timeout=timeout, check=False
-        )
-    except subprocess.TimeoutExpired:
-        # A mutation that never ends is noticed too.
-        return False
-    return done.returncode == 0
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        log = os.open(tree.with_name("tests.log"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        try:
+            os._exit(call_pytest(tree, tests))
+        finally:
+            # Nothing of this process may go on in its copy.
+            traceback.print_exc()
+            os._exit(1)
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status == 0
+        time.sleep(0.05)
+    # A mutation that never ends is noticed too.
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def call_pytest(tree: Path, tests: Sequence[str]) -> int:
+    """Run tests in this process, on a copy of the tree."""
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree / "src")
+    sys.path.insert(0, str(tree / "src"))
+    import pytest
+
+    # Plugins that were imported before cannot be rewritten; their assertions are not ours.
+    quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:cacheprovider"]
+    return int(pytest.main(["-x", "-q", *quiet, *tests]))
 
 
 def examine(tree: Path, mutation: Mutation, timeout: float) -> Outcome:
@@ -193,33 +247,74 @@ def examine(tree: Path, mutation: Mutation, timeout: float) -> Outcome:
     return Outcome(mutation, killed, time.perf_counter() - begun)
 
 
+def summarise(outcomes: Sequence[Outcome], seed: int, reasons: dict[str, str]) -> dict[str, Any]:
+    """Count, and list the survivors with the reasons that are known."""
+    tried = Counter(outcome.mutation.module for outcome in outcomes)
+    killed = Counter(outcome.mutation.module for outcome in outcomes if outcome.killed)
+    survivors = [outcome.mutation for outcome in outcomes if not outcome.killed]
+    return {
+        "seed": seed,
+        "tried": len(outcomes),
+        "killed": sum(killed.values()),
+        "modules": {name: {"tried": tried[name], "killed": killed[name]} for name in sorted(tried)},
+        "survivors": [
+            asdict(mutation) | {"reason": reasons.get(_key(asdict(mutation)), "")}
+            for mutation in sorted(survivors, key=lambda one: (one.module, one.line))
+        ],
+    }
+
+
+def _key(mutation: dict[str, Any]) -> str:
+    return json.dumps([mutation[name] for name in ("module", "code", "change")])
+
+
+def read_reasons(path: Path) -> dict[str, str]:
+    """Return the reasons that were written beside survivors."""
+    if not path.is_file():
+        return {}
+    survivors = json.loads(path.read_text(encoding="utf-8"))["survivors"]
+    return {_key(one): one["reason"] for one in survivors}
+
+
+def copy_tree(tree: Path) -> None:
+    """Copy what the tests need."""
+    for part in ("src", "tests", "docs", "recipes", "benchmarks"):
+        shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--modules", nargs="+", choices=TESTS, default=list(TESTS))
-    parser.add_argument("--count", type=int, default=10, help="mutations of each module")
+    parser.add_argument("--count", type=int, default=20, help="mutations of each module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the tests")
+    parser.add_argument("--minutes", type=float, default=40.0, help="most time for all of it")
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    outcomes: list[Outcome] = []
+    preload()
+    deadline = time.monotonic() + 60 * arguments.minutes
+    reasons, outcomes = read_reasons(arguments.output), list[Outcome]()
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "main"
-        for part in ("src", "tests", "docs", "recipes", "benchmarks"):
-            shutil.copytree(ROOT / part, tree / part)
-        shutil.copy(ROOT / "pyproject.toml", tree)
-        for module in arguments.modules:
-            if not run_tests(tree, TESTS[module], arguments.timeout):
-                sys.exit(f"{module}: its tests fail before anything was broken")
+        copy_tree(tree)
+        every = dict.fromkeys(test for name in arguments.modules for test in TESTS[name])
+        if not run_tests(tree, [*every], 10 * arguments.timeout):
+            told = tree.with_name("tests.log").read_text(encoding="utf-8")
+            sys.exit(f"{told}\nThe tests fail before anything was broken.")
         for mutation in sample(arguments.modules, arguments.count, arguments.seed):
+            if time.monotonic() > deadline:
+                break
             outcome = examine(tree, mutation, arguments.timeout)
             outcomes.append(outcome)
             verdict = "killed" if outcome.killed else "SURVIVED"
-            print(f"{mutation.module}:{mutation.line}: {mutation.change}: {verdict}", flush=True)
+            where = f"{mutation.module}:{mutation.line}: {mutation.change}"
+            print(f"{where}: {verdict} ({outcome.seconds:.0f} s)", flush=True)
+            summary = summarise(outcomes, arguments.seed, reasons)
             arguments.output.write_text(
-                json.dumps([asdict(one) for one in outcomes], indent=1) + "\n", encoding="utf-8"
+                json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
             )
-    killed = sum(outcome.killed for outcome in outcomes)
-    print(f"{killed} of {len(outcomes)} killed ({killed / len(outcomes):.1%})")
+    print(f"{summary['killed']} of {summary['tried']} killed")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main(request: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     shape = Shape(**request["shape"])
-    model = our_model(shape)
+    model = our_model(shape, request.get("model"))
     if request["system"] == "iada":
         keep_freed_memory()
         serve(iada_step(model, shape, request))
@@ -39,7 +39,8 @@ def main(request: dict[str, Any]) -> None:
         serve(stock_step(model, shape, smoothed=request["system"] == "hf smoothed"))
 
 
-def our_model(shape: Shape) -> MarianMTModel:
+def our_model(shape: Shape, keys: dict[str, Any] | None = None) -> MarianMTModel:
+    """Build a model of a shape; `keys` are those of an architecture."""
     config = ModelConfig(
         dim=shape.dim,
         feed_forward=shape.feed_forward,
@@ -48,6 +49,7 @@ def our_model(shape: Shape) -> MarianMTModel:
         decoder_layers=shape.layers,
         dropout=shape.dropout,
         max_positions=max(512, shape.length),
+        **(keys or {}),
     )
     model = build_model(config, vocabulary_size=shape.vocabulary, special=SPECIAL)
     return cast(MarianMTModel, model.train())
@@ -121,7 +123,38 @@ def objective_and_batch(
             "noise_key": (0, next(updates)),
         }
 
+    if request.get("model"):
+        return objective, lambda: window_batch(make_batch(), shape, ModelConfig(**request["model"]))
     return objective, make_batch
+
+
+def window_batch(batch: Batch, shape: Shape, config: ModelConfig) -> Batch:
+    """Cut the rows of a batch into sentences, as an architecture reads them."""
+    ids, decoder_ids = batch["input_ids"].clone(), batch["decoder_input_ids"].clone()
+    source_roles, target_roles = batch["source_roles"].clone(), batch["target_roles"].clone()
+    starts = range(shape.length % shape.current, shape.length, shape.current)
+    each = config.traits.ends == "each"
+    ids[:, [start - 1 for start in starts]] = SPECIAL.eos if each else SPECIAL.sep
+    ids[:, -1] = SPECIAL.eos
+    decoder_ids[:, list(starts)] = SPECIAL.bos if each else SPECIAL.sep
+    decoder_ids[:, 0] = SPECIAL.bos
+    source_roles[ids < FIRST_ORDINARY_ID] = Role.SPECIAL
+    target_roles[decoder_ids < FIRST_ORDINARY_ID] = Role.SPECIAL
+    labels = batch["labels"]
+    if not config.target_context:
+        decoder_ids, target_roles, labels = (
+            values[:, -shape.current :] for values in (decoder_ids, target_roles, labels)
+        )
+        batch["first_sentence"] = torch.full((shape.windows,), len(starts) - 1)
+        decoder_ids[:, 0] = SPECIAL.bos
+    return {
+        **batch,
+        "input_ids": ids,
+        "decoder_input_ids": decoder_ids.contiguous(),
+        "labels": labels.contiguous(),
+        "source_roles": source_roles,
+        "target_roles": target_roles.contiguous(),
+    }
 
 
 if __name__ == "__main__":

@@ -11,11 +11,15 @@ products that the variant's mathematics needs: three forward passes' worth for e
 learned from, and two more for the gradient of GNorm (its own backward pass at the activations, and,
 where it is not reused, its forward pass). Rows that an earlier call left in the output folder and
 that this one does not measure are kept.
+
+Architectures are compared with Doc2Doc of this package at the same window, plain training with
+plain training and GNorm with GNorm, in `architectures.json`. Those without context on the target
+side write one sentence where the others write four.
 """
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,8 @@ class Variant:
     importance_pass: str = "reuse"
     computation: str = "fused"
     loss_on: str = "all"
+    model: dict[str, Any] = field(default_factory=dict)
+    """Keys of an architecture; none for rows without sentences."""
 
     def operations(self, shape: Shape) -> float:
         """Operations in matrix products of one step."""
@@ -61,6 +67,17 @@ VARIANTS = {
     "GNorm, current": Variant(measure="gnorm", loss_on="current"),
 }
 REFERENCE = Variant(system="hf")
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "Doc2Doc": {"architecture": "doc2doc"},
+    "FlatTrans": {"architecture": "flat"},
+    "G-Transformer": {"architecture": "gtrans"},
+    "HAN, encoder": {"architecture": "han"},
+    "HAN, both sides": {"architecture": "han", "context_sides": "both"},
+    "SAN": {"architecture": "san"},
+    "Hybrid": {"architecture": "hybrid"},
+    # What far context costs is the length of its windows.
+    "DocFlat, no far context": {"architecture": "docflat", "gate": "hard", "far_context": 0},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +88,8 @@ class Options:
     """Names of shapes: see `workload.SHAPES`."""
     variants: tuple[str, ...] = tuple(VARIANTS)
     """Names of variants."""
+    architectures: tuple[str, ...] = tuple(ARCHITECTURES)
+    """Names of architectures."""
     rounds: int = 7
     """Steps of each variant."""
     output: Path = RESULTS
@@ -78,6 +97,10 @@ class Options:
 
 
 def main(options: Options) -> None:
+    if options.architectures:
+        compare_architectures(options)
+    if not options.variants:
+        return
     results = earlier("step", options.output)
     for name in options.shapes:
         rows = results.setdefault(name, {})
@@ -107,15 +130,59 @@ def write(results: Results, folder: Path) -> None:
             f"{shape}: {title}": {
                 name: value
                 for name, row in rows.items()
-                if (value := getattr(row, field)) is not None
+                if (value := getattr(row, key)) is not None
             }
             for shape, rows in results.items()
-            for title, field in (("processor time", "cpu_ratio"), ("peak memory", "memory_ratio"))
+            for title, key in (("processor time", "cpu_ratio"), ("peak memory", "memory_ratio"))
         },
         folder / "step.svg",
         unit="times stock Hugging Face",
         line=1.0,
     )
+
+
+def compare_architectures(options: Options) -> None:
+    """Measure plain and GNorm steps of architectures beside Doc2Doc's."""
+    results = earlier("architectures", options.output)
+    for name in options.shapes:
+        rows = results.setdefault(name, {})
+        for measure, title in (("none", "plain training"), ("gnorm", "GNorm")):
+            for system, row in measure_architectures(SHAPES[name], measure, options):
+                rows[f"{system}, {title}"] = row
+                report = {
+                    shape: {key: asdict(result) for key, result in found.items()}
+                    for shape, found in results.items()
+                }
+                shapes = {shape: asdict(SHAPES[shape]) for shape in results}
+                save("architectures", {"shapes": shapes, "results": report}, options.output)
+        print(f"\n{name}, times Doc2Doc\n{_table(rows)}")
+
+
+def measure_architectures(
+    shape: Shape, measure: str, options: Options
+) -> Iterator[tuple[str, Compared]]:
+    """Measure architectures with one way of training; first Doc2Doc against itself."""
+    megabytes = 0.0
+    reference = Variant(measure=measure, model=ARCHITECTURES["Doc2Doc"])
+    with Worker("ours.py", _request(reference, shape)) as doc2doc:
+        for name in dict.fromkeys(("Doc2Doc", *options.architectures)):
+            keys = ARCHITECTURES[name]
+            if measure == "gnorm" and keys["architecture"] in ("han", "san", "hybrid"):
+                # As in the experiments: GNorm sees no context without that gradient.
+                keys = keys | {"stop_context": False}
+            variant = replace(reference, model=keys)
+            with Worker("ours.py", _request(variant, shape)) as other:
+                row = alternate(
+                    doc2doc,
+                    other,
+                    rounds=options.rounds,
+                    # Doc2Doc's, so that utilisation is what its mathematics would reach.
+                    operations=variant.operations(shape),
+                    tokens=2 * shape.windows * shape.length,
+                )
+            megabytes = megabytes or row.peak_megabytes
+            yield name, replace(row, memory_ratio=row.peak_megabytes / megabytes)
+            print(f"{name}: {row.ratio:.2f} times, {row.peak_megabytes:.0f} MB", file=sys.stderr)
 
 
 def measure(shape: Shape, options: Options) -> Iterator[tuple[str, Compared]]:

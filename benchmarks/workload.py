@@ -53,6 +53,9 @@ SHAPES = {
     "base": Shape(),
     "small": Shape(layers=3, dim=256, feed_forward=1024, heads=4, vocabulary=8000),
     "base 4000+4000": Shape(windows=40),
+    "mini": Shape(
+        layers=2, dim=96, feed_forward=192, heads=4, vocabulary=1400, windows=20, length=52
+    ),
     "tiny": Shape(layers=1, dim=32, feed_forward=64, heads=2, vocabulary=200, windows=2, length=12),
 }
 """The last one only shows that everything runs."""

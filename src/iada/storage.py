@@ -47,6 +47,30 @@ def write_bytes(path: Path, content: bytes) -> None:
     sync(path.parent)
 
 
+def read_json(path: Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        ValueError: it is not UTF-8, not JSON, or too deep.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds one object.
+
+    Raises:
+        ValueError: as of `read_json`, or it holds something else.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise ValueError("not a JSON object")
+    return content
+
+
 def append_line(path: Path, line: str) -> None:
     """Append a line; a crash can cut it short, but never the lines before it."""
     with path.open("a", encoding="utf-8") as file:

@@ -290,6 +290,53 @@ def test_a_run_without_a_model_is_refused(
     assert "holds no finished model. Train it to the end" in message
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--model.architecture", "gtrans"], "model.architecture: saved doc2doc, given gtrans"),
+        (["--model.architecture", "han", "--windows.context", "0"], "`windows.context` is 0"),
+        (["--model.architecture", "flat", "--windows.strategy", "multires"], "needs a current"),
+        (["--model.frozen_context", "True"], "means nothing to `model.architecture: doc2doc`"),
+    ],
+)
+def test_a_run_is_not_resumed_as_another_architecture(
+    trained_run: Path, refuse: Refuse, tmp_path: Path, flags: list[str], expected: str
+) -> None:
+    run = shutil.copytree(trained_run, tmp_path / "run")
+    message = refuse("train", run / "config.yaml", "--resume", *flags, unchanged=tmp_path)
+    assert expected in message
+
+
+@pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
+@pytest.mark.parametrize(
+    ("start", "flags", "expected"),
+    [
+        (None, ["--subwords.vocabulary_size", "460"], "`subwords.vocabulary_size: 450`, this run"),
+        (
+            None,
+            ["--model.dim", "64"],
+            "has `model.dim: 32`, this run 64, so its weights do not",
+        ),
+        ("absent", [], "absent is not a run folder"),
+        ("", ["--model.frozen_context", "True"], "`train.start` must be a run folder with"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(
+    trained_run: Path,
+    refuse: Refuse,
+    tmp_path: Path,
+    start: str | None,
+    flags: list[str],
+    expected: str,
+    dry_run: list[str],
+) -> None:
+    arguments = ["--output", str(tmp_path / "run"), "--model.architecture", "san", *flags, *dry_run]
+    if start != "":
+        arguments += ["--train.start", start or str(trained_run)]
+    message = refuse("train", trained_run / "config.yaml", *arguments, unchanged=tmp_path)
+    assert expected in message
+
+
 @pytest.mark.parametrize("dry_run", [[], ["--dry_run"]])
 @pytest.mark.parametrize(
     ("text", "expected"),

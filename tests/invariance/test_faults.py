@@ -21,8 +21,11 @@ from unittest import mock
 
 import pytest
 
+from iada.cli import experiment
+from iada.config.base import to_mapping, write_yaml
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.decode import DecodeConfig
+from iada.config.experiment import ExperimentConfig
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
 from iada.config.train import TrainConfig
@@ -31,6 +34,7 @@ from iada.data.prepared.prepare import Preparation, prepare
 from iada.decoding.files import translate_file
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import IadaError
+from iada.experiments.scheduler import GridTask, Launcher, StartedTask, do_task
 from iada.runs.folder import RunFolder
 from iada.training.train import train
 
@@ -147,7 +151,8 @@ def recover(
     """
     folder.mkdir()
     disk = FaultyDisk(folder, kind, point)
-    with contextlib.suppress(Cut, OSError), disk.mounted():
+    # An experiment survives the error of a run and says so at its end.
+    with contextlib.suppress(Cut, OSError, IadaError), disk.mounted():
         command(folder)
     where = f"{kind} at {point} ({disk.points[-1]})"
     try:
@@ -243,16 +248,68 @@ def _translate(corpus: Path) -> Command:
     return command
 
 
+class DoneHere:
+    """A task that was done in this process, where the disk can fail."""
+
+    def __init__(self, task: GridTask) -> None:
+        self.code = do_task(task)
+
+    def exit_code(self) -> int:
+        return self.code
+
+    def describe_end(self) -> str:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+
+def _start_here(task: GridTask) -> StartedTask:
+    return DoneHere(task)
+
+
+def _experiment(corpus: Path) -> Command:
+    recipe = corpus.with_name("recipe.yaml")
+    shared = to_mapping(_config(corpus, corpus)) | {"evaluate": {"resamples": 10}}
+    sections = ("data", "subwords", "windows", "model", "train", "decode", "evaluate")
+    write_yaml(recipe, {name: shared[name] for name in sections})
+
+    def command(folder: Path) -> dict[str, bytes]:
+        config = ExperimentConfig(
+            names=("alpha_sweep",),
+            alphas=(0.0,),
+            rows=("alpha_0",),
+            data=str(recipe),
+            output=folder / "out",
+            contrastive=corpus / "contrastive.json",
+        )
+        here = mock.patch("iada.experiments.cluster.THIS_MACHINE", Launcher(_start_here))
+        with here, contextlib.redirect_stdout(None):
+            files = _files(experiment.run(config))
+        # What tells when something was done, and how often it was tried.
+        parts = ("results.json", "results.md", ".safetensors", "test.de", ".lock")
+        kept = {name: files[name] for name in files if name.endswith(parts)}
+        assert len(kept) >= 5
+        left = [name for name in files if "/." in name]
+        return kept | {"left": json.dumps(left).encode()}
+
+    return command
+
+
+# A sample costs seconds; an experiment trains, translates and scores at each of its points.
+SOME = {_train: 10, _prepare: 10, _translate: 10, _experiment: 4}
+
+
 @pytest.mark.parametrize("kind", ["error", "cut"])
-@pytest.mark.parametrize("make", [_train, _prepare, _translate])
+@pytest.mark.parametrize("make", SOME)
 @pytest.mark.parametrize(
-    "most", [10, pytest.param(10_000, marks=pytest.mark.exhaustive)], ids=["some", "every"]
+    "every", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["some", "every"]
 )
 # Where the power is cut, nobody closes a file.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_after_a_fault_the_same_command_ends_as_if_nothing_had_been(
-    corpus: Path, tmp_path: Path, make: Callable[[Path], Command], kind: Kind, most: int
+    corpus: Path, tmp_path: Path, make: Callable[[Path], Command], kind: Kind, every: bool
 ) -> None:
     command = make(corpus)
     (tmp_path / "sound").mkdir()
@@ -260,11 +317,14 @@ def test_after_a_fault_the_same_command_ends_as_if_nothing_had_been(
     with disk.mounted():
         expected = command(tmp_path / "sound")
     assert len(disk.points) >= 10
+    print(f"{len(disk.points)} points")
     # A command that has ended may be given again, too.
     assert command(tmp_path / "sound") == expected
     failures = {}
-    for point in range(0, len(disk.points), math.ceil(len(disk.points) / most)):
+    step = 1 if every else math.ceil(len(disk.points) / SOME[make])
+    for point in range(0, len(disk.points), step):
         where, problem = recover(command, tmp_path / f"{point}", kind, point, expected)
         if problem:
             failures[where] = problem
+        shutil.rmtree(tmp_path / f"{point}")
     assert not failures

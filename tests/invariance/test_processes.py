@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from iada.config.base import to_mapping, write_yaml
-from iada.config.model import ModelConfig
+from iada.config.model import ARCHITECTURES, ModelConfig
 from iada.config.run import mini_run
 from iada.data.mini import MiniConfig, write_mini_corpus
 
@@ -40,7 +41,11 @@ def _launch(processes: int, *arguments: str) -> None:
 
 
 def _updated_here(
-    folder: Path, accumulation: int, projection: str = "tied", computation: str = "fused"
+    folder: Path,
+    accumulation: int,
+    projection: str = "tied",
+    computation: str = "fused",
+    architectures: Sequence[str] = (),
 ) -> Weights:
     spec = importlib.util.spec_from_file_location("one_update", SCRIPT)
     assert spec is not None
@@ -49,18 +54,35 @@ def _updated_here(
     spec.loader.exec_module(module)
     output = folder / f"{accumulation}x1.safetensors"
     threads = torch.get_num_threads()
-    module.main(output, accumulation, "iada_replace_gnorm", projection, computation)
+    settings = ("iada_replace_gnorm", projection, computation)
+    module.main(output, accumulation, *settings, *architectures)
     torch.set_num_threads(threads)
-    return load_file(output)
+    return _load(output, architectures)
 
 
 def _updated(
-    folder: Path, *, accumulation: int, processes: int, projection: str = "tied"
+    folder: Path,
+    *,
+    accumulation: int,
+    processes: int,
+    projection: str = "tied",
+    architectures: Sequence[str] = (),
 ) -> Weights:
     output = folder / f"{accumulation}x{processes}.safetensors"
     settings = ("iada_replace_gnorm", projection, "fused")
-    _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings)
-    return load_file(output)
+    _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings, *architectures)
+    return _load(output, architectures)
+
+
+def _load(output: Path, architectures: Sequence[str]) -> Weights:
+    if not architectures:
+        return load_file(output)
+    files = {name: output.with_name(f"{output.stem}-{name}.safetensors") for name in architectures}
+    return {
+        f"{name}: {key}": value
+        for name, path in files.items()
+        for key, value in load_file(path).items()
+    }
 
 
 def test_four_micro_batches_on_one_process_equal_two_on_two_and_one_on_four(
@@ -93,6 +115,15 @@ def test_an_untied_projection_gets_the_gradients_of_all_processes(tmp_path: Path
     assert not one[head].equal(one["model.shared.weight"])
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=0, atol=1e-9)
+
+
+def test_every_architecture_makes_the_same_updates_on_two_processes(tmp_path: Path) -> None:
+    names = [name for name in ARCHITECTURES if name != "doc2doc"]
+    one = _updated_here(tmp_path, accumulation=4, architectures=names)
+    two = _updated(tmp_path, accumulation=2, processes=2, architectures=names)
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-8, msg=name)
 
 
 def test_two_processes_train_one_run(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError
-from iada.method.importance import MEASURES, MeasuredGroup, measure_batch
+from iada.method.importance import MEASURES
+from iada.method.measuring import MeasuredGroup, measure_batch
 from iada.method.perturbation import Vocabulary, word_start_table
 from iada.models.observation import Observer
 

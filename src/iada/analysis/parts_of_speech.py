@@ -31,7 +31,7 @@ from iada.data.windows.batch import Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError
-from iada.method.importance import MeasuredGroup, measure_windows
+from iada.method.measuring import MeasuredGroup, measure_windows
 from iada.method.perturbation import Drop, Vocabulary, perturb, word_start_table
 from iada.runs.folder import RunFolder
 from iada.seeding import generator as seeded_generator
@@ -141,19 +141,31 @@ def perturbed_shares(
         word_starts=word_starts,
     )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
-    offsets = np.asarray(store.source.offsets)
     for number, batch in enumerate(batches):
-        chosen = np.array(batch.numbers)
-        spans = windows.spans
-        stops = spans.stop if spans.end is None else spans.end
-        begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
-        rows = [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        rows = window_tags(windows, tags, batch.numbers)
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
     return PosShares(
         augment.measure, augment.alpha, tagger.name, draws, unaligned, context, current
     )
+
+
+def window_tags(
+    windows: Windows, tags: npt.NDArray[np.int64], numbers: Sequence[int]
+) -> list[npt.NDArray[np.int64]]:
+    """Return the tags of the source tokens of windows, given by number.
+
+    Args:
+        windows: in a frame with one token after each sentence.
+        tags: (tokens,), of all source tokens of the store; see `token_tags`.
+        numbers: which windows.
+    """
+    spans, offsets = windows.spans, np.asarray(windows.store.source.offsets)
+    chosen = np.array(numbers)
+    stops = spans.stop if spans.end is None else spans.end
+    begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
+    return [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 
 def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", "hanta"]) -> Tagger:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from iada.cli.parsing import parse_dataclass, require_files
-from iada.config.data import Boundaries, DataConfig
+from iada.config.data import Boundaries, DataConfig, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
@@ -169,6 +169,9 @@ class EvaluateCommand:
     """Code of the target language, which decides BLEU's tokeniser; a run knows its own."""
     cxmi: bool = False
     """Also measure how much a run's model uses its context (CXMI, and P-CXMI of each token)."""
+    cxmi_split: Split = "test"
+    """With `--cxmi`, split to measure it on. Tokens of `train` go to `cxmi.train.jsonl` in the run
+    folder, which `train.rich.scores` reads."""
     output: Path | None = None
     """File to write the scores of hypothesis files to, as JSON."""
     metrics: Annotated[EvaluateConfig, tyro.conf.arg(name="")] = field(
@@ -195,6 +198,8 @@ class EvaluateCommand:
             raise ConfigError("`--data` is the corpus of a run. Give a run folder.")
         if self.run is None and self.cxmi:
             raise ConfigError("`--cxmi` needs a model. Give a run folder.")
+        if self.cxmi_split != "test" and not self.cxmi:
+            raise ConfigError("`--cxmi_split` goes with `--cxmi`.")
         if self.run is None and self.metrics.comet_python is not None and self.source is None:
             raise ConfigError("COMET needs the source text. Give `--source`.")
 
@@ -227,7 +232,7 @@ def run(command: EvaluateCommand) -> Path | None:
     if command.dry_run:
         print(_plan(command))
         return None
-    if command.run is not None and not _share_work(command, command.run):
+    if command.run is not None and not _share_work(command):
         return None
     with _comet(command.metrics) as scorer:
         return _score_run(command, scorer) if command.run else _score_files(command, scorer)
@@ -275,20 +280,22 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
         yield scorer
 
 
-def _share_work(command: EvaluateCommand, run: Path) -> bool:
+def _share_work(command: EvaluateCommand) -> bool:
     """Do what the processes of a launcher share; return whether this one computes the scores."""
     from iada.decoding.shards import join_processes
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import measure_context_use, translate_test
 
+    run, split = command.run, command.cxmi_split
+    assert run is not None
     processes = join_processes()
     if processes.count == 1:
         if command.cxmi:
-            measure_context_use(run, data=_corpus(command))
+            measure_context_use(run, data=_corpus(command), split=split)
         return True
     translator = DocumentTranslator.load(run, processes=processes)
     if command.cxmi:
-        measure_context_use(run, translator, _corpus(command))
+        measure_context_use(run, translator, _corpus(command), split=split)
     translate_test(run, translator, _corpus(command))
     return processes.is_main
 

@@ -49,7 +49,8 @@ def run(config: ExperimentConfig) -> Path:
     from iada.experiments.definitions import build_experiment, choose_experiments
     from iada.experiments.grid import build_grid, open_base
     from iada.experiments.plan import Ranges, with_rows
-    from iada.experiments.scheduler import attempt, describe_failures
+    from iada.runs.folder import LOCK
+    from iada.storage import lock_file
 
     base = open_base(config)
     ranges = Ranges(config.low_resource_shares, config.alphas)
@@ -57,23 +58,37 @@ def run(config: ExperimentConfig) -> Path:
     if config.rows:
         experiments = [with_rows(experiment, config.rows) for experiment in experiments]
     grid = build_grid(base, experiments, config.seeds)
-    workers = config.jobs or os.cpu_count() or 1
     if config.dry_run:
         print(describe_grid(config, base, experiments, grid))
         return base.root
+    base.root.mkdir(parents=True, exist_ok=True)
+    with lock_file(base.root / LOCK, f"running experiments in {base.root}"):
+        problems = _run_all(config, base, experiments, grid)
+    if problems:
+        raise RunError("\n".join(problems))
+    return base.root
+
+
+def _run_all(
+    config: ExperimentConfig, base: "Base", experiments: "Sequence[Experiment]", grid: "Grid"
+) -> list[str]:
+    """Do the tasks, write and print the results, and return what went wrong."""
+    from iada.experiments.cluster import find_launcher
+    from iada.experiments.scheduler import attempt, describe_failures
+
+    started = time.perf_counter()
+    launcher, workers = find_launcher(config, base.root), _workers(config, len(grid.tasks))
     open_tasks = sum(not task.is_finished() for task in grid.tasks)
     print(
-        f"{len(grid.tasks)} tasks, {open_tasks} of them open, {min(workers, len(grid.tasks))} at a "
-        f"time, in {base.root}",
+        f"{len(grid.tasks)} tasks, {open_tasks} of them open, {workers} at a time, in {base.root}",
         file=sys.stderr,
     )
-    started = time.perf_counter()
     if base.mini_corpus is not None:
         from iada.data.mini import MiniConfig, write_mini_corpus
 
         version, size = MINI_CORPORA[base.name]
         write_mini_corpus(base.mini_corpus, MiniConfig(version=version, size=size))
-    failures = attempt(grid.tasks, workers=workers)
+    failures = attempt(grid.tasks, workers=workers, launcher=launcher)
     problems = [describe_failures(failures, len(grid.tasks))] if failures else []
     for experiment in experiments:
         try:
@@ -81,9 +96,13 @@ def run(config: ExperimentConfig) -> Path:
         except IadaError as error:
             problems.append(f"{experiment.name}: {error}")
     print(f"{time.perf_counter() - started:.0f} s. Results: {base.root}", file=sys.stderr)
-    if problems:
-        raise RunError("\n".join(problems))
-    return base.root
+    return problems
+
+
+def _workers(config: ExperimentConfig, tasks: int) -> int:
+    """Return how many tasks there may be at a time."""
+    usual = tasks if config.executor == "slurm" else os.cpu_count() or 1
+    return min(config.jobs or usual, tasks)
 
 
 def describe_grid(

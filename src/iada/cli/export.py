@@ -50,9 +50,10 @@ def run(command: ExportCommand) -> Path:
     folder.trained_model()
     require_files(*config.data.paths("dev"))
 
-    from iada.decoding.export import export_and_check
+    from iada.decoding.export import check_architecture, export_and_check
     from iada.decoding.translator import DocumentTranslator, default_export
 
+    check_architecture(config.model.architecture)
     output = command.output or default_export(folder, command.quantization)
     if command.dry_run:
         print(f"{folder.trained_model()} -> {output} ({command.quantization})")

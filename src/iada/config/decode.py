@@ -39,9 +39,10 @@ class DecodeConfig:
     exported: Path | None = None
     """Folder that `iada export` wrote, for the engine `ctranslate2`; by default
     `exported/<precision>` in the run folder."""
-    unit: Literal["sentence", "window"] = "sentence"
-    """Translate one sentence after the translations before it, or the whole window at once, of
-    which the last sentence is kept."""
+    unit: Literal["sentence", "part", "window"] = "sentence"
+    """Translate one sentence after the translations before it in its window; likewise, but in a
+    window that is a whole part of the document as in training, what follows included; or a whole
+    window at once, of which the last sentence is kept."""
     target_context: Literal["own", "none", "gold"] = "own"
     """Target context of a sentence: the model's own translations, nothing, or the reference."""
     source_context: Literal["gold", "random", "none"] = "gold"
@@ -83,6 +84,14 @@ class DecodeConfig:
             rule = "own with `decode.unit: window`"
             is_own = self.target_context == "own"
             require(is_own, "decode.target_context", rule, self.target_context)
+        if self.unit == "part":
+            # What was said before is how the model knows which sentence of the part is next.
+            rule = "own or gold with `decode.unit: part`"
+            is_said = self.target_context != "none"
+            require(is_said, "decode.target_context", rule, self.target_context)
+            rule = "gold with `decode.unit: part`"
+            source = self.source_context
+            require(source == "gold", "decode.source_context", rule, source)
         ratio, offset = self.max_length_ratio, self.max_length_offset
         require(ratio >= 0, "decode.max_length_ratio", "0 or more", ratio)
         require(offset >= 1, "decode.max_length_offset", "at least 1", offset)

@@ -1,4 +1,4 @@
-"""Which experiments to run, on which data, and how many runs at a time."""
+"""Which experiments to run, on which data, where, and how many runs at a time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,32 @@ MINI_SHARES = (0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterConfig:
+    """What a job of a cluster asks for; every run is a job of its own."""
+
+    partition: str | None = None
+    """Slurm's partition; None takes the cluster's own choice."""
+    account: str | None = None
+    """Slurm's account; None takes the user's own."""
+    hours: float = 24.0
+    """After so long a job is stopped, put into the queue again and resumed there."""
+    cpus: int = 1
+    """Cores, and threads, of a job."""
+    gpus: int = 0
+    """GPUs of a job; a run uses one."""
+    memory_gb: float = 16.0
+    """Memory of a job."""
+    setup: tuple[str, ...] = ()
+    """Shell commands before the job, such as `module load cuda`."""
+
+    def __post_init__(self) -> None:
+        require(self.hours > 0, "cluster.hours", "above 0", self.hours)
+        require(self.cpus > 0, "cluster.cpus", "1 or more", self.cpus)
+        require(self.gpus in (0, 1), "cluster.gpus", "0 or 1: a run uses one GPU", self.gpus)
+        require(self.memory_gb > 0, "cluster.memory_gb", "above 0", self.memory_gb)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
     """Run named experiments: every run is trained once, however many tables it is in.
 
@@ -43,7 +69,13 @@ class ExperimentConfig:
     output: Path = Path("runs/experiments")
     """Folder of all experiments. Those on one corpus share `<output>/<data>/runs`."""
     jobs: int = 0
-    """Runs at a time, with one thread each; 0 takes one per core."""
+    """Runs at a time; 0 takes one per core of this machine or, with Slurm, as many as the queue
+    takes."""
+    executor: Literal["processes", "local", "slurm"] = "processes"
+    """Where runs are done: in processes of this machine that end with the command, or as jobs of
+    their own through `submitit`, on this machine (`local`) or on a cluster (`slurm`)."""
+    cluster: ClusterConfig = ClusterConfig()
+    """What each job asks for."""
     updates: int | None = None
     """Updates of each run, if not those of the recipe or, for the embedded corpus, 1500 (`mini`)
     or 1000."""

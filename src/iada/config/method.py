@@ -14,6 +14,7 @@ Measure = Literal[
     "grad_input",
     "context_gradient",
     "surprisal",
+    "p_cxmi",
     "embedding_norm",
     "random",
     "uniform",
@@ -28,8 +29,9 @@ class AugmentConfig:
     measure: Measure = "gnorm"
     """Token importance. The paper's: hidden-state norm, gradient norm, a random score, or none
     (uniform). Further: gradient times input; gradient norm of the current sentence's loss at
-    context tokens alone; surprisal (target tokens in the loss alone); norm of the embedding. Tokens
-    that a measure does not score have the initial probability."""
+    context tokens alone; surprisal (target tokens in the loss alone); P-CXMI (tokens of the current
+    target sentence alone, in two passes of their own); norm of the embedding. Tokens that a measure
+    does not score have the initial probability."""
     unit: Literal["piece", "word"] = "piece"
     """What is scored and drawn: each piece by itself, or words, whose pieces share the mean of
     their scores and are replaced together."""

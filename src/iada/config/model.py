@@ -54,7 +54,7 @@ ARCHITECTURES: dict[Architecture, Traits] = {
         "SAN",
         ends="each",
         restarts_positions=True,
-        keys=("context_sides", "stop_context", "after"),
+        keys=("context_sides", "stop_context", "frozen_context", "after"),
         sides=("encoder",),
         source_only=("encoder",),
     ),
@@ -80,6 +80,9 @@ class ModelConfig:
     stop_context: bool | None = None
     """Whether no gradient flows into context states (`han`, `san`, `hybrid`), as in the originals,
     which is the default. GNorm cannot see the importance of context without that gradient."""
+    frozen_context: bool | None = None
+    """Whether `san` reads context states of the run in `train.start`, which stay what they are, as
+    in the original; by default they are those of its own encoder, which learns on."""
     gate: Literal["soft", "hard"] | None = None
     """Gate of `docflat`: `soft` is DocFlat_C, `hard` is DocFlat_D; `soft` by default."""
     far_context: int | None = None
@@ -157,6 +160,9 @@ class ModelConfig:
             layers = self.encoder_layers if self.architecture == "flat" else layers
             rule = f"between 0 and the number of layers ({layers})"
             require(0 <= self.wide_layers <= layers, "model.wide_layers", rule, self.wide_layers)
+        if self.frozen_context:
+            rule = "true with `model.frozen_context`: no gradient reaches what is frozen"
+            require(self.stops_context, "model.stop_context", rule, self.stop_context)
         far = self.far_context
         require(far is None or far >= 0, "model.far_context", "0 or more", far)
         require(self.after >= 0, "model.after", "0 or more", self.after)

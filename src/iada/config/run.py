@@ -62,6 +62,20 @@ class RunConfig:
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
         check_windows(self.model, self.windows)
+        rule = "refuse or leave_out with `train.rich.scores`, whose sentences are those of the text"
+        counted = self.train.rich.scores is None or self.windows.on_long != "split"
+        require(counted, "windows.on_long", rule, self.windows.on_long)
+        if self.model.frozen_context:
+            self._check_frozen()
+
+    def _check_frozen(self) -> None:
+        """Refuse frozen context that nobody has trained, or that would see what is dropped."""
+        start, drop = self.train.start, self.augment.drop
+        rule = "a run folder with `model.frozen_context`: its encoder gives the context states"
+        require(start is not None, "train.start", rule, start)
+        drops = self.augment.perturbs and self.augment.replacement == "drop"
+        rule = "mask with `model.frozen_context`, whose encoder reads tokens"
+        require(not drops or drop == "mask", "augment.drop", rule, drop)
 
     def _check_pretrained(self) -> None:
         """Refuse what needs an encoding of our own."""

@@ -32,6 +32,32 @@ class LoraConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RichConfig:
+    """Context-rich windows: those whose current part has a token that context helps the most."""
+
+    scores: Path | None = None
+    """P-CXMI of the training text as a context-aware model sees it, `cxmi.train.jsonl`, which
+    `iada evaluate RUN --cxmi --cxmi_split train` writes; without it all windows are alike."""
+    share: float = 0.2
+    """Share of the training windows that count as context-rich, more than 0 and at most 1."""
+    use: Literal["weight", "select"] = "weight"
+    """Weight the loss of context-rich windows, or learn from them alone."""
+    weight: float = 2.0
+    """With `use: weight`, their loss is multiplied by 1 plus this number."""
+
+    def __post_init__(self) -> None:
+        rule = "more than 0 and at most 1"
+        require(0 < self.share <= 1, "train.rich.share", rule, self.share)
+        require(self.weight >= 0, "train.rich.weight", "0 or more", self.weight)
+
+    @property
+    def added_weight(self) -> float:
+        """What is added to the weight 1 of the loss of context-rich windows."""
+        weighted = self.scores is not None and self.use == "weight"
+        return self.weight if weighted else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """The paper's recipe: Adam, inverse square root schedule, 32K tokens per update."""
 
@@ -81,6 +107,8 @@ class TrainConfig:
     """Recompute activations in the backward pass to save memory."""
     lora: LoraConfig = field(default_factory=LoraConfig)
     """Adapters to train in place of the weights, for pre-trained models."""
+    rich: RichConfig = field(default_factory=RichConfig)
+    """Windows that depend on their context, to be selected or to count more."""
     threads: int = 0
     """CPU threads of each process; 0 leaves PyTorch's choice."""
     keep_memory: bool = True

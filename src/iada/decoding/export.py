@@ -18,6 +18,7 @@ import torch
 
 from iada.config.data import DataConfig
 from iada.config.decode import DecodeConfig
+from iada.config.model import Architecture
 from iada.data.formats.readers import read_split
 from iada.data.tokens.subwords import BOS, EOS, UNK, Subwords
 from iada.decoding.engines import ENGINES
@@ -49,6 +50,20 @@ class EngineComparison:
         return self.equal / self.total if self.total else 1.0
 
 
+def check_architecture(architecture: Architecture) -> None:
+    """Refuse to export what CTranslate2 cannot compute.
+
+    Raises:
+        ModelError: naming what can be exported.
+    """
+    if architecture != "doc2doc":
+        raise ModelError(
+            f"`model.architecture: {architecture}` cannot be exported: CTranslate2 knows the stock "
+            "Transformer alone, which is `doc2doc`, with or without context, whatever its "
+            "augmentation. Translate this run as it is, with `decode.engine: auto`."
+        )
+
+
 def export_model(
     model: Any, subwords: Subwords, folder: Path, *, quantization: Quantization, fingerprint: str
 ) -> Path:
@@ -67,7 +82,7 @@ def export_model(
     if not ENGINES["ctranslate2"].takes(model):
         raise ModelError(
             f"A {type(model).__name__} cannot be exported: CTranslate2 takes plain encoder-decoders"
-            " only (MarianMTModel). Translate it with the engine `huggingface`."
+            " only (MarianMTModel). Translate it with `decode.engine: auto`."
         )
     if folder.exists() and not (folder / EXPORT_FILE).is_file():
         raise ModelError(

@@ -340,9 +340,13 @@ def load_model(folder: Path) -> Any:
     if (folder / ADAPTER_CONFIG).is_file():
         return load_merged(folder).to(_device())
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True)
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder} cannot be read: {error}") from None
+        # Neither code nor pickles of a folder are ever run.
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise ModelError(f"{folder} cannot be read: {reason}") from None
     return model.to(_device())
 
 

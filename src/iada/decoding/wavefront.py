@@ -8,10 +8,12 @@ are in memory at a time, and they are returned in the order of the input.
     source   c1 <sep> c2 <sep> c3 <sep> x </s>
     prefix   <s> c1 <sep> c2 <sep> c3 <sep>
 
-A window that is too long loses its oldest context, on both sides together. With `unit: window` the
-prefix is `<s>` alone and the output holds a translation of every sentence of the window; an output
-with another number of sentences is not used, and the sentence is translated again with less
-context.
+A window that is too long loses its oldest context, on both sides together. With `unit: part` the
+source is a whole part of the document, as training has cut it, and its translation is written one
+sentence after the other, each ended by `<sep>`, the last by `</s>`: the number of sentences is
+right by construction. With `unit: window` the prefix is `<s>` alone and the output holds a
+translation of every sentence of the window; an output with another number of sentences is not used,
+and the sentence is translated again with less context.
 
 With `source_context: random` the source context comes from other documents, to measure what a model
 loses without the right one. Sentences are drawn from a sample of the input, and each draw depends
@@ -33,6 +35,7 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.data.windows.frame import Frame
+from iada.data.windows.spans import part_of
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
 from iada.errors import DataError, ModelError
 
@@ -91,11 +94,15 @@ class RequestRules:
 
     def __post_init__(self) -> None:
         frame = self.window_frame
-        has_separator = frame.ends == "once" and frame.separator != frame.target_end
-        if self.decode.unit == "window" and not (has_separator and frame.target_context):
+        unit, separates = self.decode.unit, frame.separator != frame.target_end
+        if unit == "window":
+            suits = frame.target_context and frame.ends == "once" and separates
+        else:
+            suits = frame.target_context and (frame.ends == "each" or separates)
+        if unit != "sentence" and not suits:
             raise ModelError(
-                "`decode.unit: window` needs a model that says `<sep>` between the sentences of a "
-                "window, but this one translates sentence by sentence. Set `decode.unit: sentence`."
+                f"`decode.unit: {unit}` needs a model that says where a sentence of its window "
+                "ends, but this one translates sentence by sentence. Set `decode.unit: sentence`."
             )
 
     @property
@@ -132,6 +139,8 @@ class DocumentState:
     """Best translations of each sentence, best first."""
     dropped_context: int = 0
     """Number of context sentences that the next request is made without."""
+    part: tuple[int, int] = (0, 0)
+    """First sentence of the part that is translated as a whole, and the one after its last."""
 
     @property
     def is_finished(self) -> bool:
@@ -154,32 +163,42 @@ class DocumentState:
 
     def next_request(self, rules: RequestRules) -> Request:
         """Return the request for the next sentence, with as much context as fits."""
-        context = rules.window_frame.context(rules.windows)
-        first = max(0, len(self.texts) - context) + self.dropped_context
+        number = len(self.texts)
+        if rules.decode.unit != "part":
+            first = max(0, number - rules.window_frame.context(rules.windows))
+            self.part = first + self.dropped_context, number + 1
+        elif number >= self.part[1]:
+            lengths = [len(ids) for ids in self.source]
+            self.part = part_of(lengths, number, rules.windows, rules.window_frame)
+        first, stop = self.part
         while True:
-            request = self._request(first, rules)
+            request = self._request(first, stop, rules)
             longest = max(len(request.source), len(request.prefix))
             fits = len(request.prefix) + request.max_new < rules.max_positions
-            if (fits and longest <= rules.windows.max_length) or first >= len(self.texts):
+            if (fits and longest <= rules.windows.max_length) or first >= number:
+                self.part = first, stop
                 return request
             first += 1
             self.dropped_context += 1
 
-    def _request(self, first: int, rules: RequestRules) -> Request:
+    def _request(self, first: int, stop: int, rules: RequestRules) -> Request:
         decode, frame = rules.decode, rules.window_frame
         number = len(self.texts)
         before = self._source_context(first, decode)
-        source = self._source(before, rules)
+        source = self._source(before, stop, rules)
+        # Where every sentence ends alike, none of them can tell whether it is the last.
+        goes_on = frame.ends == "once" and number + 1 < stop
         length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
         max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         target: Sequence[Sequence[int]] = []
-        if decode.unit == "sentence" and decode.target_context != "none" and frame.target_context:
+        if decode.unit != "window" and decode.target_context != "none" and frame.target_context:
             target = (self.reference or self.target)[first:number]
         return Request(
             source=tuple(source),
             prefix=tuple(frame.prefix(target)),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
+            end=frame.separator if goes_on else None,
             inputs={"first_sentence": len(before) - len(target)},
         )
 
@@ -190,13 +209,12 @@ class DocumentState:
         own = self.source[first:number]
         return own if self.context is None else self.context[number][-len(own) :]
 
-    def _source(self, before: Sequence[Sequence[int]], rules: RequestRules) -> list[int]:
-        """Write the source: context, the sentence, and what follows as far as there is room."""
+    def _source(self, before: Sequence[Sequence[int]], stop: int, rules: RequestRules) -> list[int]:
+        """Write the source: context, the part from the sentence on, what follows if it fits."""
         number, frame = len(self.texts), rules.window_frame
         after = 0 if rules.decode.source_context == "none" else frame.after
         while True:
-            following = self.source[number + 1 : number + 1 + after]
-            source = frame.source([*before, self.source[number], *following])
+            source = frame.source([*before, *self.source[number : stop + after]])
             if len(source) <= rules.windows.max_length or not after:
                 return source
             after -= 1
@@ -253,6 +271,8 @@ class Wavefront:
     """Number of translations that reached the length limit."""
     miscounted: int = 0
     """Number of outputs with another number of sentences than their window."""
+    shortened: int = 0
+    """Number of times that a part lost its first sentences because its translation was long."""
     _waiting: list[DocumentState] = field(default_factory=list)
     _open: list[DocumentState] = field(default_factory=list)
 
@@ -332,6 +352,8 @@ class Wavefront:
         """Translate the next sentence of every open document."""
         active = [document for document in self._open if not document.is_finished]
         requests = [document.next_request(self.rules) for document in active]
+        if self.rules.decode.unit == "part":
+            self.shortened += sum(document.dropped_context > 0 for document in active)
         for batch in batches(requests, self.rules.decode.max_tokens):
             found = self.engine.search([requests[i] for i in batch])
             for i, hypotheses in zip(batch, found, strict=True):
@@ -374,6 +396,13 @@ class Wavefront:
                 "%d outputs had another number of sentences than their window; these sentences "
                 "were translated again with less context.",
                 self.miscounted,
+            )
+        if self.shortened:
+            logger.warning(
+                "%d times the translation of a part grew longer than `windows.max_length` (%d "
+                "tokens); its first sentences were left out of the window of those after them.",
+                self.shortened,
+                self.rules.windows.max_length,
             )
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from iada.config.data import DataConfig
+from iada.config.data import DataConfig, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.formats.contrapro import read_contrastive
 from iada.data.formats.readers import read_split
@@ -17,7 +17,7 @@ from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.evaluation.metrics import SegmentScorer
 from iada.evaluation.score_files import score_split
 from iada.runs.folder import RunFolder
-from iada.storage import sha256, write_json, write_text
+from iada.storage import read_object, sha256, write_json, write_text
 
 CXMI_FILE = "cxmi.jsonl"
 """In the run folder: what the context does for each token, one line per sentence."""
@@ -178,27 +178,35 @@ def generate_run(
 
 
 def measure_context_use(
-    path: Path, translator: DocumentTranslator | None = None, data: DataConfig | None = None
+    path: Path,
+    translator: DocumentTranslator | None = None,
+    data: DataConfig | None = None,
+    *,
+    split: Split = "test",
 ) -> tuple[dict[str, object], Path]:
-    """Measure CXMI on the test split of a run; P-CXMI of every token goes to `cxmi.jsonl`.
+    """Measure CXMI of a run; P-CXMI of every token goes to `cxmi.jsonl` in its folder.
 
     Args:
         path: the run folder.
         translator: its model, if it is loaded already.
         data: the corpus; by default the run's own.
+        split: what to measure it on. Other splits than the test split leave the scores of the run
+            as they are, and their tokens go to `cxmi.<split>.jsonl`.
 
     Returns:
         The averages, and the file that holds all scores of the run.
     """
     folder = RunFolder(path)
     translator = translator or DocumentTranslator.load(path)
-    sentences = context_use(translator, read_split(data or folder.config().data, "test"))
+    sentences = context_use(translator, read_split(data or folder.config().data, split))
     result = summarize_cxmi(sentences)
     context = translator.windows.context
     result["signature"] = f"cxmi|context:{context}|target_context:reference|log:e"
     if translator.processes.is_main:
-        write_text(path / CXMI_FILE, _json_lines(sentences))
-        add_scores(folder, {"cxmi": result})
+        name = CXMI_FILE if split == "test" else CXMI_FILE.replace(".", f".{split}.")
+        write_text(path / name, _json_lines(sentences))
+        if split == "test":
+            add_scores(folder, {"cxmi": result})
     return result, folder.scores_file
 
 
@@ -209,7 +217,7 @@ def add_scores(
     known: dict[str, object] = {}
     if folder.scores_file.is_file():
         try:
-            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+            known = read_object(folder.scores_file)
         except ValueError:
             raise RunError(
                 f"{folder.scores_file} is not valid JSON. Remove it and score the run again."

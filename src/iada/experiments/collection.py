@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from iada.analysis.measure_agreement import agreement_of_run
 from iada.analysis.parts_of_speech import shares_of_run
 from iada.config.base import flatten, to_mapping
 from iada.decoding.files import translations_name
 from iada.evaluation.metrics import METRICS, RunRecord, main_metrics
 from iada.evaluation.score_files import compare_split
 from iada.experiments.grid import Base, Grid
-from iada.experiments.plan import Experiment, PlannedRow
+from iada.experiments.plan import Experiment, PlannedRow, System
 from iada.experiments.results import Axis, Groups, Results, Row, Significance, Values
 from iada.experiments.scheduler import Job
 from iada.runs.folder import RunFolder
@@ -64,6 +65,11 @@ def _row(
     breakdown: Groups = {}
     if experiment.breakdown is not None:
         breakdown = _breakdown(experiment.breakdown, scores)
+    if experiment.compares_measures:
+        found = [agreement_of_run(job.folder, job.contrastive_set) for job in jobs]
+        breakdown = {
+            question: _in_all([run.get(question, {}) for run in found]) for question in found[0]
+        }
     pos = _transposed([shares_of_run(job.folder) for job in jobs]) if experiment.has_pos else {}
     return Row(
         key=planned.key,
@@ -86,7 +92,14 @@ def _settings(planned: PlannedRow, job: Job, base: Base) -> dict[str, Any]:
     settings |= {key: found[key] for key, _ in planned.system.changes if found[key] != usual[key]}
     if planned.system.synthetic is not None:
         settings["synthetic"] = planned.system.synthetic
+    if planned.system.start is not None:
+        settings["start"] = describe_system(planned.system.start)
     return settings
+
+
+def describe_system(system: System) -> str:
+    """Name a system by its method and the keys that differ from it."""
+    return ", ".join([system.method, *(f"{key}: {value}" for key, value in system.changes)])
 
 
 def _scores(job: Job) -> dict[str, Any]:
@@ -126,6 +139,12 @@ def _breakdown(kind: str, scores: Sequence[Mapping[str, Any]]) -> Groups:
         if all(group in found for found in tallies)
     }
     return {kind: groups} if groups else {}
+
+
+def _in_all(runs: Sequence[Mapping[str, float]]) -> dict[str, Values]:
+    """Return lists with one value per run, of what all runs have."""
+    names = (name for name in runs[0] if all(name in run for run in runs))
+    return {name: tuple(run[name] for run in runs) for name in names}
 
 
 def _transposed(runs: Sequence[Mapping[str, Mapping[str, float]]]) -> Groups:

@@ -8,49 +8,33 @@ folders or processes: see `iada.experiments.grid`.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from iada.config.model import ARCHITECTURES, Architecture
 from iada.errors import ConfigError, did_you_mean
-from iada.experiments.plan import (
-    Change,
-    Experiment,
-    PlannedRow,
-    Ranges,
-    Synthetic,
-    System,
+from iada.experiments.plan import Experiment, PlannedRow, Ranges, Synthetic
+from iada.experiments.systems import (
+    DOC2DOC,
+    FIVE,
+    FOUR,
+    GNORM,
+    MEASURES,
+    MULTIRES,
+    RANDOM,
+    SENTENCE_LEVEL,
+    SYSTEMS,
+    TNORM,
+    UNIFORM,
+    WITH_WORD_DROPOUT,
+    WORD_DROP,
+    WORD_REPLACE,
     changed_row,
+    control_rows,
     matched_row,
+    on_architecture,
     plain_row,
+    stage_rows,
 )
 
 ALL = "all"
 """Name that stands for every experiment."""
-_SENTENCE_LEVEL = PlannedRow(
-    "sentence_level", "Sentence-level", System("doc2doc", (("windows.context", 0),))
-)
-_DOC2DOC = PlannedRow("doc2doc", "Doc2Doc", System("doc2doc"))
-_WORD_REPLACE = PlannedRow("word_replace", "WordRepl", System("word_replace"))
-_TNORM = PlannedRow("iada_replace_tnorm", "IADA (Repl, TNorm)", System("iada_replace_tnorm"))
-_GNORM = PlannedRow("iada_replace_gnorm", "IADA (Repl, GNorm)", System("iada_replace_gnorm"))
-_RANDOM = PlannedRow("iada_replace_random", "IADA (Repl, Random)", System("iada_replace_random"))
-_UNIFORM = PlannedRow(
-    "uniform_replace_all_losses",
-    "Uniform (Repl, all losses)",
-    System("uniform_replace_all_losses"),
-)
-_FOUR = (_DOC2DOC, _WORD_REPLACE, _TNORM, _GNORM)
-# With the control that tells importance apart from the two-view objective.
-_FIVE = (_DOC2DOC, _WORD_REPLACE, _UNIFORM, _TNORM, _GNORM)
-_MEASURES = (("tnorm", "TNorm", _TNORM), ("gnorm", "GNorm", _GNORM))
-# The document-level systems of the paper's main table, as its authors ran or quoted them: HAN-joint
-# and DocFlat_D.
-_ARCHITECTURES: tuple[tuple[Architecture, str, tuple[Change, ...]], ...] = (
-    ("han", "HAN", (("model.context_sides", "both"),)),
-    ("san", "SAN", ()),
-    ("hybrid", "Hybrid", ()),
-    ("flat", "FlatTrans", ()),
-    ("gtrans", "GTrans", ()),
-    ("docflat", "DocFlat", (("model.gate", "hard"),)),
-)
 
 
 def choose_experiments(names: Sequence[str]) -> tuple[str, ...]:
@@ -93,38 +77,29 @@ def experiment_names() -> tuple[str, ...]:
 
 def _main(_: Ranges) -> Experiment:
     rows = (
-        _SENTENCE_LEVEL,
-        _DOC2DOC,
-        plain_row("word_drop", "WordDrop"),
-        _WORD_REPLACE,
+        SENTENCE_LEVEL,
+        DOC2DOC,
+        WORD_DROP,
+        WORD_REPLACE,
         plain_row("bpe_dropout", "BPE-dropout"),
         plain_row("cipher", "CipherDAug"),
-        *(_on_architecture(_DOC2DOC, name) for name, *_ in _ARCHITECTURES),
+        *(on_architecture(DOC2DOC, name) for name, *_ in SYSTEMS),
+        # Published with word dropout, which is worth something by itself.
+        *(on_architecture(WORD_DROP, name) for name in WITH_WORD_DROPOUT),
+        MULTIRES,
         plain_row("iada_drop_tnorm", "IADA (Drop, TNorm)"),
         plain_row("iada_drop_gnorm", "IADA (Drop, GNorm)"),
-        _TNORM,
-        _GNORM,
+        TNORM,
+        GNORM,
     )
     return Experiment("main", "Main results", rows, "doc2doc", navigation="Main")
 
 
-def _on_architecture(row: PlannedRow, name: Architecture) -> PlannedRow:
-    """Return a row on another architecture; an augmented one lets gradients reach all context."""
-    (title, changes), *_ = [(title, c) for other, title, c in _ARCHITECTURES if other == name]
-    label = title if row is _DOC2DOC else f"{title} + {row.label}"
-    changes = (("model.architecture", name), *changes)
-    if row is not _DOC2DOC and "stop_context" in ARCHITECTURES[name].keys:
-        # GNorm would find that no context token matters, and all rows are to differ in one thing.
-        changes, label = (*changes, ("model.stop_context", False)), f"{label}, gradients flow"
-    key = name if row is _DOC2DOC else f"{name}_{row.key}"
-    return replace(changed_row(row, key, label, *changes), series=title)
-
-
 def _architectures(__: Ranges) -> Experiment:
-    rows = [replace(row, series="Doc2Doc") for row in (_DOC2DOC, _UNIFORM, _TNORM, _GNORM)]
-    for name, *_ in _ARCHITECTURES:
-        plain = _on_architecture(_DOC2DOC, name)
-        augmented = (_on_architecture(row, name) for row in (_UNIFORM, _TNORM, _GNORM))
+    rows = [replace(row, series="Doc2Doc") for row in (DOC2DOC, UNIFORM, TNORM, GNORM)]
+    for name, *_ in SYSTEMS:
+        plain = on_architecture(DOC2DOC, name)
+        augmented = (on_architecture(row, name) for row in (UNIFORM, TNORM, GNORM))
         rows += [plain, *(replace(row, against=plain.key) for row in augmented)]
     return Experiment(
         "architectures",
@@ -137,6 +112,20 @@ def _architectures(__: Ranges) -> Experiment:
         "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
         "the two views alone are worth. Where an original stops gradients at context, augmented "
         "rows let them flow, because GNorm could not see context otherwise.",
+    )
+
+
+def _stages(_: Ranges) -> Experiment:
+    return Experiment(
+        "stages",
+        "From scratch or in two stages",
+        stage_rows(),
+        "doc2doc",
+        heading="Stages",
+        navigation="Stages",
+        question="HAN, SAN, G-Transformer and DocFlat were published as second stages of a "
+        "sentence-level system, the last two with word dropout. Each second stage is compared with "
+        "the same system from scratch, which has had fewer updates in all.",
     )
 
 
@@ -153,13 +142,13 @@ def _directions(_: Ranges) -> Experiment:
             ),
             series=label,
         )
-        for measure, label, row in _MEASURES
+        for measure, label, row in MEASURES
         for context, current in (("down", "up"), ("up", "down"), ("down", "down"), ("up", "up"))
     )
     return Experiment(
         "directions",
         "Which tokens to perturb: directions of importance",
-        (_WORD_REPLACE, _DOC2DOC, _UNIFORM, *rows),
+        (WORD_REPLACE, DOC2DOC, UNIFORM, *rows),
         "doc2doc",
         heading="Directions of importance",
         navigation="Directions",
@@ -169,7 +158,7 @@ def _directions(_: Ranges) -> Experiment:
 
 
 def _measures(_: Ranges) -> Experiment:
-    normalised = (replace(row, series="Normalised") for row in (_TNORM, _GNORM, _RANDOM))
+    normalised = (replace(row, series="Normalised") for row in (TNORM, GNORM, RANDOM))
     raw = (
         replace(
             changed_row(
@@ -180,12 +169,12 @@ def _measures(_: Ranges) -> Experiment:
             ),
             series="Not normalised",
         )
-        for row in (_TNORM, _GNORM)
+        for row in (TNORM, GNORM)
     )
     return Experiment(
         "measures",
         "Measures of importance and normalisation",
-        (_WORD_REPLACE, _DOC2DOC, *normalised, *raw),
+        (WORD_REPLACE, DOC2DOC, *normalised, *raw),
         "doc2doc",
         heading="Measures and normalisation",
         navigation="Measures",
@@ -195,8 +184,8 @@ def _measures(_: Ranges) -> Experiment:
 
 
 def _losses(_: Ranges) -> Experiment:
-    rows = [_WORD_REPLACE, _DOC2DOC]
-    for measure, label, row in _MEASURES:
+    rows = [WORD_REPLACE, DOC2DOC]
+    for measure, label, row in MEASURES:
         rows.append(replace(row, series=label))
         rows += [
             replace(
@@ -224,7 +213,7 @@ def _pronouns(_: Ranges) -> Experiment:
     return Experiment(
         "pronouns",
         "Pronouns by class",
-        (_SENTENCE_LEVEL, *_FOUR),
+        (SENTENCE_LEVEL, *FOUR),
         "doc2doc",
         navigation="Pronouns",
         breakdown="class",
@@ -239,7 +228,7 @@ def _distance(_: Ranges) -> Experiment:
     return Experiment(
         "distance",
         "Pronouns by distance of the antecedent",
-        (_SENTENCE_LEVEL, *_FOUR),
+        (SENTENCE_LEVEL, *FOUR),
         "doc2doc",
         heading="Distance of the antecedent",
         navigation="Distance",
@@ -258,7 +247,7 @@ def _bt_ft(_: Ranges) -> Experiment:
         ("forward_translate", "ft", "DocFT"),
     )
     rows = []
-    for row in (_DOC2DOC, _TNORM, _GNORM):
+    for row in (DOC2DOC, TNORM, GNORM):
         rows.append(replace(row, series="real"))
         rows += [
             PlannedRow(
@@ -295,7 +284,7 @@ def _low_resource(ranges: Ranges) -> Experiment:
             against=_at("doc2doc", share),
         )
         for share in shares
-        for row in _FIVE
+        for row in FIVE
     )
     return Experiment(
         "low_resource",
@@ -315,7 +304,7 @@ def _at(key: str, share: float) -> str:
 
 
 def _noisy_context(_: Ranges) -> Experiment:
-    gold = (replace(row, series="Gold context") for row in _FIVE)
+    gold = (replace(row, series="Gold context") for row in FIVE)
     noisy = (
         replace(
             changed_row(
@@ -327,7 +316,7 @@ def _noisy_context(_: Ranges) -> Experiment:
             series="Noisy context",
             against="doc2doc_noisy",
         )
-        for row in _FIVE
+        for row in FIVE
     )
     return Experiment(
         "noisy_context",
@@ -345,7 +334,7 @@ def _pos(_: Ranges) -> Experiment:
     return Experiment(
         "pos",
         "Parts of speech of the perturbed tokens",
-        (_WORD_REPLACE, _TNORM, _GNORM),
+        (WORD_REPLACE, TNORM, GNORM),
         "word_replace",
         heading="Parts of speech of perturbed tokens",
         navigation="Parts of speech",
@@ -356,12 +345,25 @@ def _pos(_: Ranges) -> Experiment:
     )
 
 
+def _agreement(_: Ranges) -> Experiment:
+    return Experiment(
+        "agreement",
+        "What measures of importance agree on",
+        (DOC2DOC, GNORM),
+        "doc2doc",
+        heading="Agreement of measures",
+        navigation="Agreement",
+        compares_measures=True,
+        tables=("agreement",),
+    )
+
+
 def _alpha_sweep(ranges: Ranges) -> Experiment:
     alphas = sorted(ranges.alphas)
     rows = [
         replace(
-            changed_row(_GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
-            series=_GNORM.label,
+            changed_row(GNORM, f"alpha_{alpha:g}", f"α = {alpha:g}", ("augment.alpha", alpha)),
+            series=GNORM.label,
             value=alpha,
         )
         for alpha in alphas
@@ -369,7 +371,7 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
     # A stronger tilt also replaces more tokens, unless the mean probability is kept.
     rows += [
         replace(
-            matched_row(row, row.key, row.label), series=matched_row(_GNORM, "", _GNORM.label).label
+            matched_row(row, row.key, row.label), series=matched_row(GNORM, "", GNORM.label).label
         )
         for row in rows
         if row.value
@@ -391,35 +393,10 @@ def _alpha_sweep(ranges: Ranges) -> Experiment:
 
 
 def _controls(ranges: Ranges) -> Experiment:
-    # The control at other rates: is it the amount of noise?
-    uniform = (
-        changed_row(
-            _UNIFORM,
-            f"{_UNIFORM.key}_{rate:g}",
-            f"{_UNIFORM.label}, p = {rate:g}",
-            ("augment.p_context", rate),
-            ("augment.p_current", rate),
-        )
-        for rate in sorted(ranges.rates)
-    )
-    rows = (
-        _SENTENCE_LEVEL,
-        _DOC2DOC,
-        _WORD_REPLACE,
-        plain_row("coword_drop", "CoWord dropout"),
-        plain_row("r_drop", "R-Drop"),
-        plain_row("simcut", "SimCut"),
-        _UNIFORM,
-        *uniform,
-        _RANDOM,
-        matched_row(_RANDOM, _RANDOM.key, _RANDOM.label),
-        _GNORM,
-        matched_row(_GNORM, _GNORM.key, _GNORM.label),
-    )
     return Experiment(
         "controls",
         "Importance or two views?",
-        rows,
+        control_rows(ranges.rates),
         # What uniform replacement reaches with the same losses is not due to importance.
         "uniform_replace_all_losses",
         navigation="Importance or not?",
@@ -434,6 +411,7 @@ def _controls(ranges: Ranges) -> Experiment:
 EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "main": _main,
     "architectures": _architectures,
+    "stages": _stages,
     "controls": _controls,
     "alpha_sweep": _alpha_sweep,
     "directions": _directions,
@@ -445,5 +423,6 @@ EXPERIMENTS: dict[str, Callable[[Ranges], Experiment]] = {
     "low_resource": _low_resource,
     "noisy_context": _noisy_context,
     "pos": _pos,
+    "agreement": _agreement,
 }
 """Every experiment by name, in the order of the report. A new experiment is one more line."""

@@ -3,8 +3,9 @@
 A base is what all runs of an experiment share: the corpus and the settings that no row changes.
 Runs are in `<root>/runs/<name>/seed-<seed>`. The name has the method, what differs from it, and
 a hash of all settings that can change a result, so that experiments which ask for the same run find
-the same folder, and another setting never finds an old result. Corpora that a trained run makes,
-real documents and as many translated ones, are tasks of the same grid.
+the same folder, and another setting never finds an old result. What a run needs before it can begin
+is a task of the same grid: the run whose weights it starts from, or a corpus that a trained run
+makes, real documents and as many translated ones.
 """
 
 import dataclasses
@@ -211,6 +212,10 @@ _FREE = (
 """Beginnings of keys that change neither a model nor its translation nor their scores. The place
 of the data enters the hash separately."""
 
+_YOUNG = ("model.frozen_context",)
+"""Keys that had no name yet when runs were trained that are still of use: without a value they do
+not enter the hash."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -253,13 +258,16 @@ class _Builder:
     def job(self, system: System, seed: int) -> Job:
         """Return the run of a system, after adding it and what it needs."""
         needs: tuple[Path, ...] = ()
-        config = self._changed(system)
+        first = None if system.start is None else self.job(system.start, seed).folder
+        config = self._changed(system, first)
         corpus = "real"
+        if first is not None:
+            needs = (first,)
         if system.reverse:
             config = replace(config, data=reversed_data(config.data))
         if system.synthetic is not None:
             synthesis = self._synthesis(system, seed)
-            needs = (synthesis.folder,)
+            needs = (*needs, synthesis.folder)
             # Without the seed: seeds of one system have one name.
             corpus = synthesis.folder.parent.name
             config = replace(config, data=synthetic_data(config.data, synthesis.folder))
@@ -295,8 +303,10 @@ class _Builder:
             self.usual[method] = self.base.run_config(method)
         return self.usual[method]
 
-    def _changed(self, system: System) -> RunConfig:
+    def _changed(self, system: System, start: Path | None) -> RunConfig:
         mapping = to_mapping(self._method(system.method))
+        if start is not None:
+            mapping["train"]["start"] = str(start)
         for key, value in system.changes:
             section, _, name = key.partition(".")
             mapping[section][name] = value
@@ -338,6 +348,9 @@ class _Builder:
 
     def _name(self, system: System, config: RunConfig, corpus: str) -> str:
         usual, found = (flatten(to_mapping(c)) for c in (self._method(system.method), config))
+        if config.train.start is not None:
+            # By name: neither its place nor its seed makes another system.
+            found["train.start"] = config.train.start.parent.name
         changed = {
             key: value for key, value in found.items() if usual[key] != value and not _is_free(key)
         }
@@ -346,7 +359,11 @@ class _Builder:
             words = ["reverse"]
         if system.synthetic is not None:
             words.append(system.synthetic)
-        settings = {key: value for key, value in found.items() if not _is_free(key)}
+        settings = {
+            key: value
+            for key, value in found.items()
+            if not _is_free(key) and not (value is None and key in _YOUNG)
+        }
         origin = self.base.name if self.base.origin is None else str(usual["data.folder"])
         return "-".join([system.method, *words, _digest([settings, origin, corpus])])
 

@@ -18,6 +18,7 @@ TableView = Literal[
     "noise",
     "tags",
     "differences",
+    "agreement",
 ]
 """Tables that the report can make of an experiment; see `iada.report.views`."""
 FigureView = Literal["classes", "distance_gains", "share_gains", "tags", "sweep"]
@@ -37,6 +38,8 @@ class System:
     """How the other half of the training data is made; None for real data alone."""
     reverse: bool = False
     """Translate from the target language into the source language."""
+    start: "System | None" = None
+    """Whose trained weights it begins with, from the run of the same seed; None for random ones."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Experiment:
     """Part of the contrastive accuracy to show."""
     has_pos: bool = False
     """Whether to count the parts of speech of perturbed tokens."""
+    compares_measures: bool = False
+    """Whether to ask the models how measures of importance agree."""
     answer: AnswerView | None = None
     """What the report says first."""
     figure: FigureView | None = None
@@ -112,20 +117,3 @@ def with_rows(experiment: Experiment, keys: Sequence[str]) -> Experiment:
     kept = {experiment.baseline, *keys}
     kept |= {row.against for row in experiment.rows if row.key in kept and row.against}
     return replace(experiment, rows=tuple(row for row in experiment.rows if row.key in kept))
-
-
-def plain_row(method: str, label: str) -> PlannedRow:
-    """Return the row of a method as it is."""
-    return PlannedRow(method, label, System(method))
-
-
-def changed_row(row: PlannedRow, key: str, label: str, *changes: Change) -> PlannedRow:
-    """Return a row with keys that differ from those of another one."""
-    system = replace(row.system, changes=row.system.changes + changes)
-    return replace(row, key=key, label=label, system=system)
-
-
-def matched_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
-    """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
-    change = ("augment.budget", "matched")
-    return changed_row(row, f"{key}_matched", f"{label}, matched budget", change)

@@ -14,7 +14,7 @@ from typing import Any
 
 from iada.errors import RunError
 from iada.evaluation.significance import holm
-from iada.storage import write_text
+from iada.storage import read_json, write_text
 
 FORMAT = 1
 """Version of the file; readers refuse any other."""
@@ -142,7 +142,7 @@ def read_results(path: Path) -> Results:
     """
     file = path / RESULTS_FILE if path.is_dir() else path
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(file)
     except FileNotFoundError:
         raise RunError(f"{file} does not exist. Write it with `iada experiment`.") from None
     except ValueError as error:

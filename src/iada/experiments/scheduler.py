@@ -2,7 +2,8 @@
 
 A task that fails, or whose process is killed, does not stop the others: everything that does not
 depend on it is still done. A process ends with its parent, and holds its log file while it works,
-so that two commands with the same task do it once.
+so that a task which was started twice is done once. Where a task is started is the business of a
+`Launcher`: processes of this machine are here, jobs of a cluster in `iada.experiments.cluster`.
 
 Small models use one core well and two cores badly, so runs get one thread each and run side by
 side. Finished runs are not repeated; interrupted ones are resumed from their last checkpoint.
@@ -17,7 +18,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
@@ -28,14 +28,14 @@ from iada.config.evaluate import EvaluateConfig
 from iada.config.run import RunConfig
 from iada.data.prepared.encoding import begin_worker
 from iada.errors import IadaError, RunError
-from iada.method.importance import MEASURES
 from iada.runs.folder import RunFolder
+from iada.storage import read_object
 
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
 
-# Seconds between two updates of the progress bar.
-_POLL_SECONDS = 1.0
+# Between two updates of the progress bar.
+_WATCH_SECONDS = 1.0
 
 
 class GridTask(Protocol):
@@ -75,10 +75,63 @@ def log_file(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.log")
 
 
-def run_in_processes(
+class StartedTask(Protocol):
+    """A task that somebody works on."""
+
+    def exit_code(self) -> int | None:
+        """Return None while it is worked on, 0 when it is done, and another number if it failed."""
+
+    def describe_end(self) -> str:
+        """Say how the work ended if the task's log cannot, because it was killed."""
+
+    def stop(self) -> None:
+        """Let go of the task, because this command ends before it."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Where tasks are started."""
+
+    start: Callable[[GridTask], StartedTask]
+    seconds: float = 0.1
+    """Between two questions how far the tasks are."""
+
+
+@dataclass(frozen=True)
+class _OwnProcess:
+    """A task in a process of this machine, which ends with this one."""
+
+    process: BaseProcess
+
+    def exit_code(self) -> int | None:
+        return self.process.exitcode
+
+    def describe_end(self) -> str:
+        code = self.process.exitcode
+        return f"its process ended with code {code}, perhaps because memory ran out."
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+
+
+def start_process(task: GridTask) -> StartedTask:
+    """Start a task in a process of its own, with one thread."""
+    # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
+    process = multiprocessing.get_context("spawn").Process(target=_run_process, args=(task,))
+    with threads_of_children(1):
+        process.start()
+    return _OwnProcess(process)
+
+
+THIS_MACHINE = Launcher(start_process)
+
+
+def run_tasks(
     tasks: Sequence[GridTask],
     *,
     workers: int,
+    launcher: Launcher = THIS_MACHINE,
     watch: Callable[[], None] = lambda: None,
     done: Callable[[GridTask, float], None] = lambda task, seconds: None,
 ) -> tuple[Failure, ...]:
@@ -86,7 +139,8 @@ def run_in_processes(
 
     Args:
         tasks: with different folders.
-        workers: most processes at a time.
+        workers: most tasks at a time.
+        launcher: where they are done.
         watch: called about once a second.
         done: called with every task that was done just now, and how many seconds it took.
 
@@ -96,7 +150,8 @@ def run_in_processes(
     waiting = [task for task in tasks if not task.is_finished()]
     absent = {task.folder for task in waiting}
     failures: dict[Path, Failure] = {}
-    running: dict[int, tuple[BaseProcess, GridTask, float]] = {}
+    running: dict[Path, tuple[GridTask, StartedTask, float]] = {}
+    watched = 0.0
     try:
         while waiting or running:
             for task in [task for task in waiting if failures.keys() & {*task.needs}]:
@@ -105,38 +160,35 @@ def run_in_processes(
             for task in [task for task in waiting if not absent & {*task.needs}]:
                 if len(running) < workers:
                     waiting.remove(task)
-                    process = _start(task)
-                    running[process.sentinel] = process, task, time.monotonic()
-            for ended in connection.wait([*running], timeout=_POLL_SECONDS):
-                assert isinstance(ended, int)
-                process, task, began = running.pop(ended)
-                process.join()
-                if process.exitcode == 0:
-                    absent.discard(task.folder)
-                    done(task, time.monotonic() - began)
-                else:
-                    failures[task.folder] = _failure(task, process.exitcode)
-            watch()
+                    task.folder.parent.mkdir(parents=True, exist_ok=True)
+                    running[task.folder] = task, launcher.start(task), time.monotonic()
+            for task, started, began in [*running.values()]:
+                code = started.exit_code()
+                if code is not None:
+                    del running[task.folder]
+                    if code == 0:
+                        absent.discard(task.folder)
+                        done(task, time.monotonic() - began)
+                    else:
+                        failures[task.folder] = _failure(task, code, started)
+            if time.monotonic() - watched > _WATCH_SECONDS:
+                watch()
+                watched = time.monotonic()
+            if running:
+                time.sleep(launcher.seconds)
     finally:
-        for process, _, _ in running.values():
-            process.terminate()
-        for process, _, _ in running.values():
-            process.join()
+        for _, started, _ in running.values():
+            started.stop()
     return tuple(failures.values())
 
 
-def _start(task: GridTask) -> BaseProcess:
-    task.folder.parent.mkdir(parents=True, exist_ok=True)
-    # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
-    process = multiprocessing.get_context("spawn").Process(target=_work, args=(task,))
-    with _one_thread():
-        process.start()
-    return process
-
-
-def _work(task: GridTask) -> None:
-    """Do a task in this process; messages go to its log, and the exit code is the outcome."""
+def _run_process(task: GridTask) -> None:
     begin_worker()
+    sys.exit(do_task(task))
+
+
+def do_task(task: GridTask) -> int:
+    """Do a task in this process, with its messages in its log, and return an exit code."""
     with (
         log_file(task.folder).open("a", encoding="utf-8") as messages,
         _locked(messages),
@@ -147,19 +199,19 @@ def _work(task: GridTask) -> None:
                 task.run()
         except IadaError as error:
             print(f"error: {error}", file=messages)
-            sys.exit(2)
-        except BaseException:
+            return 2
+        except Exception:
             traceback.print_exc(file=messages)
-            sys.exit(1)
+            return 1
+    return 0
 
 
-def _failure(task: GridTask, code: int | None) -> Failure:
+def _failure(task: GridTask, code: int, started: StartedTask) -> Failure:
     log = log_file(task.folder)
     if code in (1, 2):
         lines = log.read_text(encoding="utf-8").strip().splitlines()
         return Failure(task.folder, lines[-1].removeprefix("error: ") if lines else "failed.", log)
-    reason = f"its process ended with code {code}, perhaps because memory ran out."
-    return Failure(task.folder, reason, log)
+    return Failure(task.folder, started.describe_end(), log)
 
 
 def _never_begun(task: GridTask, failures: dict[Path, Failure]) -> Failure:
@@ -181,10 +233,10 @@ def _locked(file: TextIO) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Let processes that are started meanwhile use one thread each."""
+def threads_of_children(count: int) -> Iterator[None]:
+    """Let processes that are started meanwhile use so many threads each."""
     before = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["OMP_NUM_THREADS"] = str(count)
     try:
         yield
     finally:
@@ -216,6 +268,9 @@ class Job:
     @property
     def cost(self) -> int:
         """Roughly how many forward and backward passes an update takes."""
+        # Imports PyTorch, which a process that does another task does not need.
+        from iada.method.importance import MEASURES
+
         augment = self.config.augment
         views = 1 + (augment.perturbs and augment.learns_from_original)
         return 2 * views + (MEASURES[augment.measure].needs == "gradients")
@@ -226,7 +281,7 @@ class Job:
         if not self.is_scored:
             return (folder.model / "config.json").is_file()
         try:
-            known = json.loads(folder.scores_file.read_text(encoding="utf-8"))
+            known = read_object(folder.scores_file)
         except FileNotFoundError:
             return False
         except ValueError:
@@ -247,10 +302,7 @@ class Job:
 
         folder = RunFolder(self.config.output)
         if not (folder.model / "config.json").is_file():
-            began = folder.config_file.is_file()
-            if not began:
-                _clear_false_start(folder)
-            train(self.config, resume=began)
+            train(self.config, resume=folder.config_file.is_file())
         if not self.is_scored:
             return
         with self._comet() as scorer:
@@ -290,12 +342,15 @@ def run_jobs(jobs: Sequence[Job], *, workers: int) -> list[Path]:
     return [job.folder for job in jobs]
 
 
-def attempt(tasks: Sequence[GridTask], *, workers: int) -> tuple[Failure, ...]:
+def attempt(
+    tasks: Sequence[GridTask], *, workers: int, launcher: Launcher = THIS_MACHINE
+) -> tuple[Failure, ...]:
     """Do every task that can be done, show how far they are, and return those that failed.
 
     Args:
         tasks: jobs, and whatever they need.
-        workers: most processes at a time.
+        workers: most tasks at a time.
+        launcher: where they are done.
     """
     jobs = [task for task in tasks if isinstance(task, Job)]
     total = sum(job.config.train.max_updates for job in jobs)
@@ -308,7 +363,7 @@ def attempt(tasks: Sequence[GridTask], *, workers: int) -> tuple[Failure, ...]:
         def watch() -> None:
             bar.update(sum(job.updates_done() for job in jobs) - bar.n)
 
-        return run_in_processes(tasks, workers=workers, watch=watch, done=done)
+        return run_tasks(tasks, workers=workers, launcher=launcher, watch=watch, done=done)
 
 
 def describe_failures(failures: Sequence[Failure], total: int) -> str:
@@ -318,11 +373,3 @@ def describe_failures(failures: Sequence[Failure], total: int) -> str:
         f"{len(failures)} of {total} tasks failed; the others are done and kept.\n{lines}\n"
         "Remove the cause and give the same command again."
     )
-
-
-def _clear_false_start(folder: RunFolder) -> None:
-    """Remove what a kill left before the run began, and nothing else."""
-    # `write_text` writes beside its target, so a cut file has another name.
-    for name in (".config.yaml.*", ".environment.json.*", folder.environment_file.name):
-        for leftover in folder.path.glob(name):
-            leftover.unlink()

@@ -1,16 +1,15 @@
 """How much each token matters to the model: φ.
 
-One non-negative score per token and stream, detached from every graph. Scores are compared only
-within a row and a role group. `selection` turns them into probabilities, `perturbation` edits
+One score per token and stream, detached from every graph. Scores are compared only within a row and
+a role group. `selection` turns them into probabilities, `perturbation` edits
 tokens.
 
 A measure says what it needs of the forward pass and computes the scores from it. `MEASURES` lists
 them all; a further one is a function, a line in that table and its name in `AugmentConfig`.
-`measure_windows` applies them outside training, with dropout off: what training draws from, for
-windows that are inspected or copied.
+`iada.method.measuring` applies them outside training.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,16 +18,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from iada.config.method import AugmentConfig, Measure
-from iada.data.windows.batch import Batch, Collator, Role, to_device
-from iada.data.windows.sampler import TokenBatchSampler
-from iada.data.windows.windows import Windows
+from iada.data.windows.batch import Batch, Role, without_context
+from iada.errors import ModelError
 from iada.method.fused import nll_gradient, token_nll
 from iada.method.selection import (
     Scores,
     at_least_float32,
     average_over_words,
-    group_probabilities,
-    group_z_scores,
     stream_heads,
 )
 from iada.models.observation import LinearProjection, Observation, Observer, Stream, tensors
@@ -84,10 +80,10 @@ def gradient_norm(
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
 
 
-Needs = Literal["nothing", "states", "predictions", "gradients"]
+Needs = Literal["nothing", "states", "predictions", "gradients", "contrast"]
 """What a measure needs: no model at all; a forward pass, of which it reads embeddings and topmost
-states; the predictions at the loss positions too; or a forward pass with its graph, to take
-gradients of the loss at the embeddings."""
+states; the predictions at the loss positions too; a forward pass with its graph, to take gradients
+of the loss at the embeddings; or predictions with and without context, both with dropout off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +94,8 @@ class Evidence:
     streams: tuple[Stream, ...]
     observation: Observation | None
     """The forward pass; None for measures that need nothing."""
+    alone: tuple[Batch, Observation, Tensor] | None = None
+    """The batch without context, the forward pass on it, and where tokens went; for a contrast."""
     projection: LinearProjection | None = None
     """The last step of the model, if the losses are fused with it and no logits exist."""
     smoothing: float = 0.0
@@ -127,7 +125,12 @@ class ImportanceMeasure:
     @property
     def needs_logits(self) -> bool:
         """Whether the scores depend on what the model predicts."""
-        return self.needs in ("predictions", "gradients")
+        return self.needs in ("predictions", "gradients", "contrast")
+
+    @property
+    def is_read_off_training(self) -> bool:
+        """Whether the forward pass of the original view can serve."""
+        return self.needs not in ("nothing", "contrast")
 
     @property
     def is_measured(self) -> bool:
@@ -220,24 +223,47 @@ def _embedding_norm(evidence: Evidence) -> tuple[Scores, ...]:
 
 
 def _surprisal(evidence: Evidence) -> tuple[Scores, ...]:
-    """Score target tokens by their NLL; those outside the loss, and the source, have no score.
+    """Score target tokens by their NLL; those outside the loss, and the source, have no score."""
+    return _target_scores(evidence, *_target_nll(evidence, evidence.batch, evidence.seen))
+
+
+def _target_nll(
+    evidence: Evidence, batch: Batch, observation: Observation
+) -> tuple[Tensor, Tensor]:
+    """(rows, target length): NLL of the decoder input tokens, and which of them have one.
 
     The NLL of a token is found where the token before it is the input.
     """
-    labels, observation = evidence.batch["labels"], evidence.seen
+    labels = batch["labels"]
     targets = labels.reshape(-1)[observation.positions]
     if evidence.projection is None:
         nll = cross_entropy(at_least_float32(observation.logits), targets, reduction="none")
     else:
         nll = token_nll(evidence.projection, observation.hidden, targets)
     values = nll.new_zeros(labels.numel()).index_copy(0, observation.positions, nll.detach())
-    shifted = values.view(labels.shape).roll(1, dims=1)
     known = (labels >= 0).roll(1, dims=1)
     known[:, 0] = False
+    return values.view(labels.shape).roll(1, dims=1), known
+
+
+def _target_scores(evidence: Evidence, values: Tensor, known: Tensor) -> tuple[Scores, ...]:
+    """Return scores of the last stream alone."""
     nowhere = [torch.zeros_like(ids, dtype=torch.bool) for ids in evidence.ids()[:-1]]
     return (
         *(Scores(none.to(values.dtype), known=none) for none in nowhere),
-        Scores(shifted.masked_fill(~known, 0.0), known=known),
+        Scores(values.masked_fill(~known, 0.0), known=known),
+    )
+
+
+def _p_cxmi(evidence: Evidence) -> tuple[Scores, ...]:
+    """Score tokens of the current target sentence by log p(y | x, C) − log p(y | x)."""
+    assert evidence.alone is not None
+    batch, observation, places = evidence.alone
+    seen, known = _target_nll(evidence, evidence.batch, evidence.seen)
+    unseen, _ = _target_nll(evidence, batch, observation)
+    gained = unseen.gather(1, places.clamp(0, unseen.shape[1] - 1)) - seen
+    return _target_scores(
+        evidence, gained, known & (evidence.batch["target_roles"] == Role.CURRENT)
     )
 
 
@@ -265,6 +291,7 @@ MEASURES: dict[str, ImportanceMeasure] = {
     "grad_input": ImportanceMeasure("gradients", _grad_input),
     "context_gradient": ImportanceMeasure("gradients", _context_gradient),
     "surprisal": ImportanceMeasure("predictions", _surprisal),
+    "p_cxmi": ImportanceMeasure("contrast", _p_cxmi),
     "embedding_norm": ImportanceMeasure("states", _embedding_norm),
     "random": ImportanceMeasure("nothing", _random),
     "uniform": ImportanceMeasure("nothing", _uniform),
@@ -296,12 +323,16 @@ def measure_tokens(
     """
     measure = MEASURES[config.measure]
     model, needs_graph = observer.model, measure.needs == "gradients"
+    projects = measure.needs_logits and projection is None
 
     def score(observation: Observation | None) -> tuple[Scores, ...]:
         evidence = Evidence(
             batch=batch,
             streams=observer.streams,
             observation=observation,
+            alone=_alone(observer, batch, config, projects)
+            if measure.needs == "contrast"
+            else None,
             projection=projection,
             smoothing=config.gnorm_smoothing,
             seed=seed,
@@ -316,16 +347,27 @@ def measure_tokens(
         )
 
     with torch.set_grad_enabled(needs_graph):
-        if original is not None or not measure.is_measured:
+        if not measure.is_measured or (original is not None and measure.is_read_off_training):
             return score(original)
         training = model.training
         model.eval()
         try:
-            return score(
-                observer.forward(batch, project=measure.needs_logits and projection is None)
-            )
+            return score(observer.forward(batch, project=projects))
         finally:
             model.train(training)
+
+
+def _alone(
+    observer: Observer, batch: Batch, config: AugmentConfig, projects: bool
+) -> tuple[Batch, Observation, Tensor]:
+    """Run the model on the current parts without their context."""
+    if len(observer.streams) != 2:
+        raise ModelError(
+            f"`augment.measure: {config.measure}` takes context away, which is known only for "
+            "encoder-decoders. Choose another measure for a causal language model."
+        )
+    cut, places = without_context(batch)
+    return cut, observer.forward(cut, project=projects), places
 
 
 def importance(model: nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, ...]:
@@ -343,81 +385,3 @@ def importance(model: nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor
     finally:
         observer.remove()
     return tuple(stream.values for stream in scores)
-
-
-@dataclass(frozen=True)
-class MeasuredGroup:
-    """The tokens of one side of a batch; every tensor is (rows, length of its stream)."""
-
-    ids: Tensor
-    roles: Tensor
-    """SPECIAL on tokens of other groups of the stream."""
-    importance: Tensor
-    """φ, in the measure's own unit."""
-    z: Tensor
-    """Standard deviations above the mean of the row; 0 on special tokens."""
-    probability: Tensor
-    """Probability that augmentation replaces the token; 0 on special tokens."""
-
-
-@dataclass(frozen=True)
-class MeasuredBatch:
-    """Some windows, measured."""
-
-    numbers: tuple[int, ...]
-    """Which windows the rows are."""
-    groups: dict[str, MeasuredGroup]
-    """By side: `source` and `target`, whatever the streams of the model."""
-
-
-def measure_windows(
-    model: nn.Module,
-    windows: Windows,
-    config: AugmentConfig,
-    *,
-    max_tokens: int,
-    seed: int,
-    word_starts: Tensor | None = None,
-) -> Iterator[MeasuredBatch]:
-    """Measure all windows, in batches of like lengths.
-
-    Args:
-        model: the model to ask.
-        windows: what to measure.
-        config: measure, statistics, probabilities and directions.
-        max_tokens: budget of a batch, padding included: rows times the longer side.
-        seed: of the scores of the measure `random`.
-        word_starts: see `measure_tokens`.
-    """
-    sampler = TokenBatchSampler(windows.lengths(), max_tokens=max_tokens, seed=seed)
-    collate = Collator(windows.store.special.pad)
-    device = next(model.parameters()).device
-    observer = Observer(model, state_point=config.tnorm_at)
-    try:
-        for keys in sampler:
-            batch = to_device(collate(windows.__getitems__(keys)), device)
-            groups = measure_batch(observer, batch, config, seed=seed, word_starts=word_starts)
-            yield MeasuredBatch(tuple(number for _, number in keys), groups)
-    finally:
-        observer.remove()
-
-
-def measure_batch(
-    observer: Observer,
-    batch: Batch,
-    config: AugmentConfig,
-    *,
-    seed: int,
-    word_starts: Tensor | None = None,
-) -> dict[str, MeasuredGroup]:
-    """Measure the tokens of both sides of one batch; arguments as in `measure_windows`."""
-    measured: dict[str, MeasuredGroup] = {}
-    values = tensors(batch)
-    scores = measure_tokens(observer, batch, config, seed=seed, word_starts=word_starts)
-    for stream, found in zip(observer.streams, scores, strict=True):
-        z_scores = group_z_scores(found, stream, batch, config)
-        probabilities = group_probabilities(found, stream, batch, config)
-        for group, z, probability in zip(stream.groups, z_scores, probabilities, strict=True):
-            ids, roles = values[stream.ids], values[group.roles]
-            measured[group.name] = MeasuredGroup(ids, roles, found.values, z, probability)
-    return measured

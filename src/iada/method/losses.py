@@ -122,6 +122,18 @@ class Sums:
     agreement: Tensor | None = None
     """Divergence of the two views, detached and unweighted; None if it is no term."""
 
+    def plus(self, other: "Sums", *, weight: float) -> "Sums":
+        """Add the sums of further tokens, whose total alone is weighted."""
+        return Sums(
+            self.total + weight * other.total,
+            tuple(_added(a, b) for a, b in zip(self.nlls, other.nlls, strict=True)),
+            _added(self.agreement, other.agreement),
+        )
+
+
+def _added(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return None if one is None or other is None else one + other
+
 
 def plain_losses(logits: Sequence[Tensor], labels: Tensor, terms: Terms) -> Sums:
     """Compute all terms.

@@ -68,6 +68,7 @@ class AugmentedObjective:
         replacement: Replacement | None = None,
         vocabulary: Vocabulary | None = None,
         label_smoothing: float = 0.1,
+        rich_weight: float = 0.0,
         seed: int = 1,
         computation: Computation = "fused",
     ) -> None:
@@ -80,6 +81,8 @@ class AugmentedObjective:
             vocabulary: what is known of the tokens, best from the tokenizer; by default what the
                 model's configuration says.
             label_smoothing: smoothing of both NLL terms in training.
+            rich_weight: all terms of windows that a batch marks as context-rich count 1 plus this
+                many times; what is reported of them does not change.
             seed: seed of the perturbation noise.
             computation: losses chunk by chunk together with the output projection, or from whole
                 matrices of logits. The result is the same. A model whose logits are no plain
@@ -88,6 +91,7 @@ class AugmentedObjective:
         self.model = model
         self.config = config
         self.label_smoothing = label_smoothing
+        self.rich_weight = rich_weight
         self.seed = seed
         self.observer = Observer(model, state_point=config.tnorm_at)
         self.replacements = self._make_replacements(replacement, vocabulary)
@@ -167,10 +171,24 @@ class AugmentedObjective:
         )
 
     def _sums(self, views: Sequence[Observation], batch: Batch, terms: Terms) -> Sums:
-        labels = batch["labels"].reshape(-1)[views[0].positions]
+        positions = views[0].positions
+        labels = batch["labels"].reshape(-1)[positions]
+        rows = [view.logits if self.projection is None else view.hidden for view in views]
+        if not self.rich_weight or "is_rich" not in batch:
+            return self._summed(rows, labels, terms)
+        # Every term is a sum over labels, so that the two kinds of windows can be added up apart.
+        is_rich = batch["is_rich"][positions // batch["labels"].shape[1]]
+        others, rich = (
+            self._summed([view[part] for view in rows], labels[part], terms)
+            for part in (~is_rich, is_rich)
+        )
+        return others.plus(rich, weight=1 + self.rich_weight)
+
+    def _summed(self, rows: Sequence[Tensor], labels: Tensor, terms: Terms) -> Sums:
+        """Add up the terms, given logits or, if the losses are fused, hidden states."""
         if self.projection is None:
-            return plain_losses([view.logits for view in views], labels, terms)
-        return fused_losses(self.projection, [view.hidden for view in views], labels, terms)
+            return plain_losses(rows, labels, terms)
+        return fused_losses(self.projection, rows, labels, terms)
 
     def _original_view(
         self, config: AugmentConfig, batch: Batch, positions: Tensor, module: nn.Module | None
@@ -178,7 +196,7 @@ class AugmentedObjective:
         """Run the original forward if a loss or the importance needs it."""
         in_the_loss = config.weight_original > 0 or config.weight_agreement > 0
         measure = MEASURES[config.measure]
-        reused = measure.is_measured and config.importance_pass == "reuse"
+        reused = measure.is_read_off_training and config.importance_pass == "reuse"
         if not (in_the_loss or reused):
             return None
         differentiated = reused and measure.needs == "gradients"

@@ -68,8 +68,8 @@ def load_merged(folder: Path) -> Any:
     settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     name = settings["base_model_name_or_path"]
     try:
-        base = AutoModelForSeq2SeqLM.from_pretrained(name, dtype="float32")
-    except OSError as error:
+        base = AutoModelForSeq2SeqLM.from_pretrained(name, dtype="float32", trust_remote_code=False)
+    except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(
             f"{folder} holds adapters of {name}, which cannot be loaded. Put the model back, or "

@@ -10,7 +10,7 @@ A subclass is one architecture: it says which attention stands where (`attention
 context after a stack (`attend_source`, `attend_target`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ from transformers.models.marian.modeling_marian import (
     MarianEncoder,
 )
 
-from iada.models.layout import ALL, Layout, Place, Rule, Sentences, read_sentences
+from iada.errors import ModelError
+from iada.models.layout import ALL, Layout, Place, Rule, Sentences, find_fault, read_sentences
 
 
 class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
@@ -37,6 +38,8 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     unk_token_id: int = 3
     context: int = 3
     """Context sentences of a window that the stacks read."""
+    ends: str = "once"
+    """Whether a window ends `once`, or `each` of its sentences does."""
     restarts_positions: bool = False
     """Whether positions begin anew with every sentence."""
     context_sides: str = "encoder"
@@ -45,6 +48,8 @@ class DocumentConfig(MarianConfig):  # type: ignore[no-untyped-call]
     """Layers that read the whole window."""
     stop_context: bool = True
     """Whether no gradient flows into context states."""
+    frozen_context: bool = False
+    """Whether context states are those of a first stage that does not learn any more."""
     gate: str = "soft"
     far_context: int = 0
     """Context sentences on top of `context`."""
@@ -251,6 +256,33 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
     def add_context(self) -> None:
         """Add the modules that read context outside the two stacks."""
 
+    def check_windows(self, batch: Mapping[str, Any]) -> None:
+        """Refuse windows whose sentences do not end as this architecture reads them.
+
+        Args:
+            batch: with `input_ids`, `attention_mask` and `decoder_input_ids`.
+
+        Raises:
+            ModelError: saying what was found and what the windows must look like.
+        """
+        config, each = self.config, self.config.ends == "each"
+        fault = find_fault(
+            batch["input_ids"],
+            batch["attention_mask"],
+            batch["decoder_input_ids"],
+            opening=_one(config.bos_token_id),
+            end=_one(config.eos_token_id),
+            separator=config.sep_token_id if each else None,
+        )
+        if fault is not None:
+            raise ModelError(
+                f"{type(self).__name__} reads windows like `c {'</s>' if each else '<sep>'} x "
+                f"</s>`, but this batch has {fault}. Cut windows with the architecture's `Frame`."
+            )
+
+    def keep_stage_one(self) -> None:
+        """Keep what has to stay as it is, once the weights of another run are loaded."""
+
     @property
     def cached_layers(self) -> int:
         """Layers of the cache of keys and values that decoding needs."""
@@ -263,6 +295,25 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
     def attend_target(self, states: Tensor, layout: Layout, past_key_values: Any) -> Tensor:
         """Put context into the decoder's topmost states, (rows, queries, dim)."""
         return states
+
+    @property
+    def has_stock_decoder(self) -> bool:
+        """Whether the decoder reads what it says and one source sentence, and no context."""
+        return False
+
+    def encode_window(
+        self, input_ids: Tensor, attention_mask: Tensor, first_sentence: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Encode windows for a stock decoder; arguments as in `forward`.
+
+        Returns:
+            (rows, source length, dim) states with context, and (rows, source length) bool, those
+            that the decoder sees: the sentence that it translates.
+        """
+        layout = read_layout(self.config, input_ids, attention_mask, first_sentence)
+        encoded = self.model.encoder(input_ids, attention_mask, layout=layout).last_hidden_state
+        is_own = layout.source.present & (layout.source.numbers == first_sentence[:, None])
+        return self.attend_source(encoded, layout), is_own
 
     def forward(
         self,
@@ -368,7 +419,8 @@ def read_layout(
         unknown=config.unk_token_id,
         opens=False,
     )
-    return Layout(source, first_sentence, one_current=config.after > 0)
+    one_current = config.after > 0
+    return Layout(source, first_sentence, source_ids=source_ids, one_current=one_current)
 
 
 def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | None) -> Sentences:

@@ -39,6 +39,7 @@ class FlatModel(DocumentModel):  # type: ignore[no-untyped-call]
     """FlatTrans."""
 
     config_class = FlatConfig
+    has_stock_decoder = True
 
     def make_encoder(self) -> WindowEncoder:
         """Make the encoder."""

@@ -147,6 +147,11 @@ class HanModel(DocumentModel):  # type: ignore[no-untyped-call]
             self.decoder_context = HierarchicalContext(self.config, "decoder")
 
     @property
+    def has_stock_decoder(self) -> bool:
+        """Whether the decoder reads no context."""
+        return self.decoder_context is None
+
+    @property
     def cached_layers(self) -> int:
         """Layers of the cache; the decoder's topmost states lie behind those of all layers."""
         return int(self.config.decoder_layers) + (self.decoder_context is not None)

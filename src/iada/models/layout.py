@@ -99,6 +99,35 @@ def read_sentences(
     )
 
 
+def find_fault(
+    source: Tensor,
+    attention_mask: Tensor,
+    target: Tensor,
+    *,
+    opening: int,
+    end: int,
+    separator: int | None,
+) -> str | None:
+    """Say what keeps sentences from being read off a batch; None if nothing does.
+
+    Args:
+        source: (rows, source length) ids.
+        attention_mask: (rows, source length), 1 where there is no padding.
+        target: (rows, target length) ids of the decoder input.
+        opening: what a decoder input must begin with.
+        end: what a source must end with.
+        separator: what may not stand between sentences; None if it may.
+    """
+    last = attention_mask.long().sum(dim=1, keepdim=True) - 1
+    if bool((source.gather(1, last) != end).any()):
+        return "a source that does not end with `</s>`"
+    if bool((target[:, 0] != opening).any()):
+        return "a decoder input that does not begin with `<s>`"
+    if separator is not None and bool((source == separator).any()):
+        return "`<sep>` between sentences"
+    return None
+
+
 @dataclass
 class Layout:
     """Sentences of both sides and the masks between them, for one forward pass."""
@@ -108,6 +137,8 @@ class Layout:
     """(rows,): source sentences before the first target sentence."""
     target: Sentences | None = None
     """The whole decoder input; None while the encoder runs alone."""
+    source_ids: Tensor | None = None
+    """(rows, source length): what `source` was read off."""
     queries: int = 0
     """Decoder positions of this pass, the last of the decoder input."""
     one_current: bool = False

@@ -10,8 +10,8 @@ the states x of the words of other sentences, per head:
     g = sigmoid(C_h h + C_c c),   out = g * h + (1 - g) * c
 
 Online, a sentence reads those before it; offline (`after`), those after it too. A sentence with
-nothing to read keeps its states. The published system takes the context states from a frozen
-first-stage model; here they are those of the same encoder, without gradient (`stop_context`).
+nothing to read keeps its states. The context states are those of the same encoder, without gradient
+(`stop_context`), or, as published, those of a frozen first-stage encoder (`frozen_context`).
 """
 
 from typing import Any
@@ -19,7 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iada.models.document import DocumentConfig, DocumentModel, WindowAttention
+from iada.models.document import (
+    DocumentConfig,
+    DocumentModel,
+    WindowAttention,
+    WindowEncoder,
+)
 from iada.models.han import split_heads
 from iada.models.layout import OWN, Layout, Place, Sentences
 
@@ -111,9 +116,16 @@ class SelectiveContext(nn.Module):
         self.gate_context = nn.Linear(dim, dim, bias=False)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, states: Tensor, sentences: Sentences) -> Tensor:
-        """Return the states, (rows, length, dim), with context."""
-        memory = states.detach() if self.stop_context else states
+    def forward(self, states: Tensor, sentences: Sentences, memory: Tensor | None = None) -> Tensor:
+        """Return the states with context.
+
+        Args:
+            states: (rows, length, dim) topmost states.
+            sentences: of the source.
+            memory: (rows, length, dim) states to read context from, if not the same.
+        """
+        if memory is None:
+            memory = states.detach() if self.stop_context else states
         attention, exists = self._choose(states, memory, sentences)
         values = split_heads(self.value(memory), self.heads)
         found = self.out((attention @ values).transpose(1, 2).flatten(2))
@@ -164,16 +176,37 @@ class SanModel(DocumentModel):  # type: ignore[no-untyped-call]
     """SAN on the encoder, online or offline."""
 
     config_class = SanConfig
+    has_stock_decoder = True
 
     def attention(self, place: Place, layer: int) -> WindowAttention:
         """Make the attention of a layer."""
         return WindowAttention(self.config, place, OWN, layer)
 
     def add_context(self) -> None:
-        """Add the context module."""
+        """Add the context module, and the encoder of the first stage where context is its."""
         self.encoder_context = SelectiveContext(self.config)
+        self.stage_one: WindowEncoder | None = None
+        if self.config.frozen_context:
+            self.stage_one = self.make_encoder().requires_grad_(False)
+
+    def train(self, mode: bool = True) -> "SanModel":
+        """Switch dropout on or off; what is frozen never drops anything."""
+        super().train(mode)
+        if self.stage_one is not None:
+            self.stage_one.train(False)
+        return self
+
+    @torch.no_grad()
+    def keep_stage_one(self) -> None:
+        """Let the frozen encoder be the one that was just loaded."""
+        if self.stage_one is not None:
+            self.stage_one.load_state_dict(self.model.encoder.state_dict())
 
     def attend_source(self, states: Tensor, layout: Layout) -> Tensor:
         """Put other sentences into the encoder's topmost states."""
-        found: Tensor = self.encoder_context(states, layout.source)
+        memory: Any = None
+        if self.stage_one is not None:
+            with torch.no_grad():
+                memory = self.stage_one(layout.source_ids, layout=layout).last_hidden_state
+        found: Tensor = self.encoder_context(states, layout.source, memory)
         return found

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from iada.errors import ModelError
+from iada.models.document import DocumentModel
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def load_weights(model: nn.Module, folder: Path) -> StartReport:
     with torch.no_grad():
         for name, value in fitting.items():
             own[name].copy_(value)
+    if isinstance(model, DocumentModel) and not any("stage_one." in name for name in saved):
+        model.keep_stage_one()
     # Tied weights are saved under one of their names and listed once here.
     places = {own[name].data_ptr() for name in fitting}
     trained = [name for name, one in model.named_parameters() if one.requires_grad]

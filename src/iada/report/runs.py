@@ -5,6 +5,7 @@ differ in anything but the seed would not say what its label says.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from iada.config.base import read_yaml, to_mapping
 from iada.config.method import METHOD_NAMES, Method, augmentation
 from iada.errors import RunError
 from iada.evaluation.metrics import METRICS, RunRecord
+from iada.storage import read_object
 
 METHOD_LABELS: dict[str, str] = {
     "doc2doc": "Doc2Doc",
@@ -123,15 +125,24 @@ def load_run(folder: Path, *, name: str | None = None) -> RunSummary:
             f"{config_file} has no `method` or no `seed`, so it is not the configuration that "
             "`iada train` wrote. Give the `output` folder of `iada train`."
         )
-    return RunSummary(
-        name=system_name(config) if name is None else name,
+    try:
+        label, seed = system_name(config), int(config["seed"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise RunError(
+            f"{config_file} has sections that `iada train` did not write. Give the `output` folder "
+            "of `iada train`."
+        ) from None
+    summary = RunSummary(
+        name=label if name is None else name,
         method=str(config["method"]),
-        seed=int(config["seed"]),
+        seed=seed,
         folder=folder,
         metrics=_read_metrics(folder),
         scores=_read_scores(folder),
         config=config,
     )
+    _check_values(summary)
+    return summary
 
 
 def system_name(config: Mapping[str, Any]) -> str:
@@ -215,7 +226,7 @@ def _read_metrics(folder: Path) -> tuple[dict[str, Any], ...]:
         try:
             record = json.loads(line)
             metrics.append({"update": int(record["update"])} | record)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise RunError(
                 f"{path}:{number}: is not a line of metrics, perhaps because training was "
                 "stopped in the middle of it. Remove the line."
@@ -223,18 +234,39 @@ def _read_metrics(folder: Path) -> tuple[dict[str, Any], ...]:
     return tuple(metrics)
 
 
+def _check_values(run: RunSummary) -> None:
+    """Refuse files whose values are not those of a run, before a table or figure asks for them."""
+    try:
+        for key in METRICS:
+            run.value(key)
+        _check_tallies(run.scores.get("contrastive", {}))
+        if not math.isfinite(run.seconds or 0):
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
+        raise RunError(
+            f"{run.folder / 'scores.json'} or metrics.jsonl beside it holds values that are not "
+            f"those of a run. Score it again with `iada evaluate {run.folder}`."
+        ) from None
+
+
+def _check_tallies(counts: Mapping[str, Any]) -> None:
+    """Go through tallies of correct and all items, at any depth."""
+    if counts.get("total"):
+        float(counts["correct"] / counts["total"])
+    for inner in counts.values():
+        if isinstance(inner, Mapping):
+            _check_tallies(inner)
+
+
 def _read_scores(folder: Path) -> dict[str, Any]:
     path = folder / "scores.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return read_object(path)
     except FileNotFoundError:
         raise RunError(
             f"{path} does not exist. Score the run first with `iada evaluate {folder}`."
         ) from None
     except ValueError:
-        content = None
-    if not isinstance(content, dict):
         raise RunError(
             f"{path} does not hold scores. Write it again with `iada evaluate {folder}`."
-        )
-    return content
+        ) from None

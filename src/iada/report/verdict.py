@@ -140,7 +140,12 @@ def compare_rows(results: Results) -> list[RowComparison]:
         row, other = row_of_method(results, method), row_of_method(results, other_method)
         if row is not None and other is not None:
             found.append(_compare(question, row, other))
-    return found
+    # Another tilt is another amount of noise, unless the budget is matched.
+    return found + [
+        _compare("Importance", row, control)
+        for row, control in _controlled(results)
+        if complete(row.settings).get("augment.budget") == "matched"
+    ]
 
 
 @dataclass(frozen=True)
@@ -334,11 +339,9 @@ def importance_gains(found: Sequence[tuple[str, Results]]) -> list[ImportanceGai
     """
     gains: dict[tuple[str, tuple[tuple[str, object], ...]], ImportanceGain] = {}
     for corpus, results in sorted(found, key=lambda pair: -len(pair[1].seeds)):
-        controls = {_untilted(row): row for row in results.rows if _is_uniform(row)}
-        for row in results.rows:
-            control = controls.get(_untilted(row))
+        for row, control in _controlled(results):
             key = (corpus, tuple(sorted(_comparable(row).items())))
-            if control is None or not _is_tilted(row) or key in gains:
+            if key in gains:
                 continue
             pairs = ((name, row_difference(row, control, METRICS[name])) for name in DECIDING)
             differences = {name: one for name, one in pairs if one is not None}
@@ -411,6 +414,13 @@ def gain_table(gains: Sequence[ImportanceGain]) -> Table:
     )
     columns = (*(Column(name, numeric=False) for name in words), *map(Column, numbers))
     return Table(columns, rows)
+
+
+def _controlled(results: Results) -> list[tuple[Row, Row]]:
+    """Return every importance-aware row with the uniform control beside it, if there is one."""
+    controls = {_untilted(row): row for row in results.rows if _is_uniform(row)}
+    found = ((row, controls.get(_untilted(row))) for row in results.rows if _is_tilted(row))
+    return [(row, control) for row, control in found if control is not None]
 
 
 def _is_tilted(row: Row) -> bool:

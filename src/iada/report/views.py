@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iada.evaluation.metrics import METRICS
+from iada.evaluation.metrics import METRICS, mean_over_seeds
 from iada.experiments.definitions import build_experiment, experiment_names
 from iada.experiments.plan import AnswerView, FigureView, TableView
 from iada.experiments.results import Results
@@ -35,9 +35,12 @@ from iada.report.page import (
     markdown_section,
 )
 from iada.report.result_tables import (
+    base_notes,
     distance_gain_table,
     distance_gains,
     group_table,
+    name_cells,
+    name_columns,
     noise_table,
     result_table,
     share_table,
@@ -45,6 +48,7 @@ from iada.report.result_tables import (
     tag_table,
     unmatched_table,
 )
+from iada.report.tables import Cell, Column, Table, mean_cell
 from iada.report.verdict import (
     Answer,
     ImportanceGain,
@@ -251,6 +255,60 @@ def _differences(found: LocatedResults) -> list[TableBlock]:
     return [TableBlock(*found.table("differences", "What each part adds"), table)]
 
 
+def _agreement(found: LocatedResults) -> list[TableBlock]:
+    return [
+        TableBlock(
+            *found.table(kind.replace("_", "-"), caption), _agreement_table(found, kind, note)
+        )
+        for kind, (caption, note) in _AGREEMENTS.items()
+        if any(row.breakdown.get(kind) for row in found.results.rows)
+    ]
+
+
+_RANKS = "Spearman's correlation over the tokens of a window that both score, mean over windows."
+# By kind of breakdown: caption and note.
+_AGREEMENTS = {
+    "rank_source": ("Rank correlation of measures on the source side", _RANKS),
+    "rank_target": ("Rank correlation of measures on the target side", _RANKS),
+    "tags": (
+        "Parts of speech of important source tokens",
+        "Standard deviations above the mean of the window's source, mean over tokens.",
+    ),
+    "hinges": (
+        "Importance of the words that decide contrastive items",
+        "Share of the other tokens of the target sentence that are less important than the words "
+        "in which reference and variants differ, mean over items that need context: 0.5 is chance.",
+    ),
+}
+
+
+def _agreement_table(found: LocatedResults, kind: str, note: str) -> Table:
+    """Show a breakdown by measure and what it is compared with: a measure, a tag, or nothing."""
+    results = found.results
+    pairs = [
+        {
+            ((*name.split(), "Rank")[0], (*name.split(), "Rank")[1]): values
+            for name, values in by_name
+        }
+        for by_name in (row.breakdown.get(kind, {}).items() for row in results.rows)
+    ]
+    columns = dict.fromkeys(other for by_pair in pairs for _, other in by_pair)
+    rows = tuple(
+        (
+            *name_cells(results, row),
+            Cell(measure, measure),
+            *(
+                mean_cell(mean_over_seeds(by_pair.get((measure, other), ())), 1, digits=2)
+                for other in columns
+            ),
+        )
+        for row, by_pair in zip(results.rows, pairs, strict=True)
+        for measure in dict.fromkeys(measure for measure, _ in by_pair)
+    )
+    heads = (*name_columns(), Column("Measure", numeric=False), *map(Column, columns))
+    return Table(heads, rows, (note, *base_notes(results)))
+
+
 def _importance_paragraphs(results: Results) -> list[Paragraph]:
     blocks = []
     for answer in importance_answers(results):
@@ -274,6 +332,7 @@ TABLES: Mapping[TableView, Callable[[LocatedResults], list[TableBlock]]] = {
     "noise": _noise,
     "tags": _tags,
     "differences": _differences,
+    "agreement": _agreement,
 }
 """What each table view shows."""
 FIGURES: Mapping[FigureView, Callable[[Results, str], Drawing | None]] = {

@@ -10,7 +10,7 @@ from iada.data.documents import ParallelDocument
 from iada.data.formats import readers
 from iada.data.prepared.encoding import Workers, pretokenized
 from iada.data.prepared.prepared_corpus import PreparedCorpus
-from iada.data.prepared.store import TokenStore
+from iada.data.prepared.store import Offsets, TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
@@ -19,6 +19,7 @@ from iada.data.windows.conditions import context_noise, sha256_of_numbers, subse
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
 from iada.data.windows.families import check_window_length, encoding_frame
 from iada.data.windows.frame import Frame
+from iada.data.windows.rich import rich_windows
 from iada.data.windows.spans import split_long_sentences
 from iada.data.windows.windows import Windows
 from iada.errors import DataError
@@ -155,10 +156,24 @@ def _dev_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding
 
 
 def training_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding) -> Windows:
-    """Cut the training windows of a run.
+    """Cut the training windows of a run, and find those that are context-rich.
 
     They are those of its subset of documents, with its noise, and drawn as its augmentation asks.
     """
+    windows = _cut_windows(store, config, subwords)
+    windows.is_rich = rich_windows(windows, config.train.rich)
+    return windows
+
+
+def selected_windows(config: RunConfig, corpus: Corpus) -> Offsets | None:
+    """(selected,): numbers of the training windows to learn from; None for all."""
+    is_rich = corpus.train.is_rich
+    if is_rich is None or config.train.rich.use != "select":
+        return None
+    return np.flatnonzero(is_rich)
+
+
+def _cut_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding) -> Windows:
     sizes = np.diff(store.document_starts)
     documents = subset_documents(sizes, config.data.subset, config.data.subset_seed)
     noise = context_noise(config.windows)
@@ -185,8 +200,9 @@ def training_windows(store: TokenStore, config: RunConfig, subwords: SubwordEnco
 def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:
     """Return what a run must remember of its data.
 
-    That is the sha256 of the files by split, source side first, and of the document numbers and
-    context sentences where only a part is used or the context is noisy.
+    That is the sha256 of the files by split, source side first, of the document numbers and context
+    sentences where only a part is used or the context is noisy, and of the numbers of context-rich
+    windows.
     """
     data = config.data
     if data.prepared is not None:
@@ -203,4 +219,6 @@ def data_record(config: RunConfig, corpus: Corpus) -> dict[str, object]:
         record["subset"] = sha256_of_numbers(corpus.train.documents)
     if corpus.train.context is not None:
         record["noisy_context"] = sha256_of_numbers(corpus.train.context)
+    if corpus.train.is_rich is not None:
+        record["rich"] = sha256_of_numbers(np.flatnonzero(corpus.train.is_rich))
     return record

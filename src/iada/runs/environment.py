@@ -139,7 +139,7 @@ def _relevant(record: Mapping[str, Any]) -> dict[str, Any]:
     files = data.get("files", {})
     parts |= {f"sha256 of the {split} files": files.get(split) for split in ("train", "dev")}
     names = {"documents": "training documents", "subset": "sha256 of the subset"}
-    names["noisy_context"] = "sha256 of the noisy context"
+    names |= {"noisy_context": "sha256 of the noisy context", "rich": "sha256 of the rich windows"}
     return parts | {names[key]: data[key] for key in names if key in data}
 
 

@@ -5,7 +5,6 @@ It holds `config.yaml`, `environment.json`, `metrics.jsonl`, `tokenizer/`, `chec
 """
 
 import contextlib
-import json
 import logging
 import shutil
 import zipfile
@@ -18,7 +17,7 @@ from typing import Any
 from iada.config.base import differences, to_mapping, write_yaml
 from iada.config.run import RunConfig, load_run_config
 from iada.errors import RunError
-from iada.storage import describe_files, find_damage, lock_file, sync, write_json
+from iada.storage import describe_files, find_damage, lock_file, read_object, sync, write_json
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +106,8 @@ class RunFolder:
         if not self.path.is_dir():
             return
         # `write_bytes` writes beside its target, so an interrupted file has another name.
-        leftovers = (LOCK, self.environment_file.name, self.tokenizer.name, ".tokenizer.staged")
+        encoding = [self.tokenizer.name, ".tokenizer.staged", ".tokenizer.replaced"]
+        leftovers = [LOCK, self.environment_file.name, *encoding]
         temporary = (f".{self.environment_file.name}.", f".{self.config_file.name}.")
         used = [
             entry.name
@@ -125,6 +125,7 @@ class RunFolder:
         """Create the folder of a new run."""
         self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
+        self.remove_leftovers()
         write_json(self.environment_file, {"format": FORMAT, **environment})
         # Last: a folder with a configuration is one that can be resumed.
         write_yaml(self.config_file, to_mapping(config))
@@ -162,14 +163,13 @@ class RunFolder:
     def environment(self) -> dict[str, Any]:
         """Read what the run recorded of versions, hardware and data; empty if it has no record."""
         try:
-            saved = json.loads(self.environment_file.read_text(encoding="utf-8"))
+            return read_object(self.environment_file)
         except FileNotFoundError:
             return {}
         except ValueError:
-            saved = None
-        if not isinstance(saved, dict):
-            raise RunError(f"{self.environment_file} is damaged: it is not a JSON object.")
-        return saved
+            raise RunError(
+                f"{self.environment_file} is damaged: it is not a JSON object."
+            ) from None
 
     def last_checkpoint(self, *, say: bool = True) -> Checkpoint | None:
         """Return the newest complete checkpoint whose best one is complete too.
@@ -258,7 +258,7 @@ def _read_checkpoint(path: Path) -> Checkpoint | str:
     if problem := _find_problem(path):
         return problem
     try:
-        state = json.loads((path / "trainer_state.json").read_text(encoding="utf-8"))
+        state = read_object(path / "trainer_state.json")
         found = Checkpoint(path, state)
         best = found.best if found.update >= 0 else path
         _ = found.fruitless_validations
@@ -274,7 +274,7 @@ def _find_problem(path: Path) -> str | None:
     if not manifest.is_file():
         return _find_problem_of_0_1_0(path)
     try:
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = read_object(manifest)
         version, files = content["format"], content["files"]
         if version not in range(FORMAT + 1):
             return f"format {version} is newer than this version of iada"

@@ -32,7 +32,7 @@ from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.errors import ConfigError, RunError
-from iada.method.importance import MeasuredGroup, measure_windows
+from iada.method.measuring import MeasuredGroup, measure_windows
 from iada.method.perturbation import (
     Replacement,
     Vocabulary,

@@ -19,6 +19,7 @@ from iada.config.base import to_mapping, write_yaml
 from iada.config.method import AugmentConfig
 from iada.config.run import RunConfig
 from iada.config.train import TrainConfig
+from iada.data.prepared.store import Offsets
 from iada.data.tokens.pretrained_subwords import load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import Collator
@@ -30,7 +31,7 @@ from iada.method.perturbation import Vocabulary
 from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
 from iada.models.pretrained import start_model
 from iada.models.start import StartReport, load_weights
-from iada.runs.corpus import Corpus, data_record, load_corpus
+from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
     environment,
     find_changes,
@@ -162,8 +163,8 @@ def _check_start(config: RunConfig) -> None:
     if config.train.start is None:
         return
     folder = RunFolder(config.train.start)
-    folder.trained_model()
     found = folder.config().model
+    folder.trained_model()
     if config.model.pretrained is not None or found.pretrained is not None:
         raise RunError(
             "`train.start` is for models built from scratch, but "
@@ -177,6 +178,14 @@ def _check_start(config: RunConfig) -> None:
                 f"{folder.path} has `model.{name}: {theirs}`, this run {own}, so its weights do "
                 "not fit. Start from a run with the same sizes."
             )
+    # The vocabulary, and with it the rows of the embedding matrix, is that of the other run.
+    theirs, own = (to_mapping(one.subwords) for one in (folder.config(), config))
+    if differing := [key for key in own if theirs[key] != own[key]]:
+        key = differing[0]
+        raise RunError(
+            f"{folder.path} has `subwords.{key}: {theirs[key]}`, this run {own[key]}, so its "
+            "weights belong to other pieces. Start from a run with the same `subwords`."
+        )
 
 
 def _load_start(config: RunConfig, model: nn.Module) -> StartReport | None:
@@ -204,11 +213,15 @@ def _configure_torch(config: TrainConfig) -> None:
 def _open_corpus(folder: RunFolder, config: RunConfig, *, shared: bool) -> Corpus:
     """Load the corpus, with the encoding of the run folder if it is `shared` there."""
     known = shared and (folder.tokenizer / "tokenizer_config.json").is_file()
-    tokenizer = folder.tokenizer if known else None
-    if not known and config.train.start is not None:
-        # The pieces must be those of the weights.
-        tokenizer = RunFolder(config.train.start).trained_model()
-    return load_corpus(config, None if tokenizer is None else load_subwords(tokenizer))
+    encoding = load_subwords(folder.tokenizer) if known else _start_encoding(config)
+    return load_corpus(config, encoding)
+
+
+def _start_encoding(config: RunConfig) -> SubwordEncoding | None:
+    """Return the encoding of the run to start from: the pieces must be those of the weights."""
+    if config.train.start is None:
+        return None
+    return load_subwords(RunFolder(config.train.start).trained_model())
 
 
 def _begin_run(
@@ -243,13 +256,14 @@ def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolde
     """Put the trainer of a run together."""
     state = process_state()
 
-    def sampler(windows: Any) -> TokenBatchSampler:
+    def sampler(windows: Windows, chosen: Offsets | None = None) -> TokenBatchSampler:
         return TokenBatchSampler(
             windows.planned_lengths(),
             max_tokens=config.train.max_tokens,
             seed=config.seed,
             rank=state.process_index,
             processes=state.num_processes,
+            chosen=chosen,
         )
 
     trainer = IadaTrainer(
@@ -257,12 +271,13 @@ def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolde
         training_arguments(config, folder),
         augment=_fit_vocabulary(config.augment, corpus.subwords),
         train_dataset=corpus.train,
-        train_sampler=sampler(corpus.train),
+        train_sampler=sampler(corpus.train, selected_windows(config, corpus)),
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
         data_collator=Collator(corpus.subwords.special.pad),
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
+        rich_weight=config.train.rich.added_weight,
         computation=config.train.objective,
         callbacks=[
             MetricsFile(folder.metrics_file),
@@ -331,10 +346,14 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
 def describe_plan(config: RunConfig) -> str:
     """Say what a run would do and how long it would take, without doing or writing anything."""
     begun = time.perf_counter()
-    corpus = load_corpus(config)
+    _check_start(config)
+    corpus = load_corpus(config, _start_encoding(config))
     estimate = estimate_time(config, corpus, to_start=time.perf_counter() - begun)
     sampler = TokenBatchSampler(
-        corpus.train.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
+        corpus.train.planned_lengths(),
+        max_tokens=config.train.max_tokens,
+        seed=config.seed,
+        chosen=selected_windows(config, corpus),
     )
     lengths = corpus.train.planned_lengths()
     padded = sum(

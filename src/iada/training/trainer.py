@@ -22,6 +22,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.errors import ModelError, RunError
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
+from iada.models.document import DocumentModel
 from iada.models.start import slow_down
 from iada.runs.environment import refuse_sharding
 from iada.training.checkpoints import CheckpointTrainer
@@ -104,6 +105,7 @@ class IadaTrainer(CheckpointTrainer):
         vocabulary: Vocabulary | None = None,
         processing_class: Any = None,
         label_smoothing: float = 0.1,
+        rich_weight: float = 0.0,
         computation: Computation = "fused",
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
@@ -123,6 +125,8 @@ class IadaTrainer(CheckpointTrainer):
                 else from the model's configuration.
             processing_class: the model's tokenizer, which is saved with every checkpoint.
             label_smoothing: smoothing of the NLL in training.
+            rich_weight: how much more the loss of context-rich windows counts; see
+                `AugmentedObjective`.
             computation: how the losses are computed; see `AugmentedObjective`.
             callbacks: further callbacks.
         """
@@ -149,6 +153,7 @@ class IadaTrainer(CheckpointTrainer):
             replacement=replacement,
             vocabulary=vocabulary,
             label_smoothing=label_smoothing,
+            rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
         )
@@ -156,6 +161,7 @@ class IadaTrainer(CheckpointTrainer):
         """Names of parameters, and the share of the learning rate that they learn at."""
         self._sums = torch.zeros(len(TERMS) + 1)
         self._finite = _FiniteCheck()
+        self._has_checked_windows = False
 
     def _check_devices(self) -> None:
         if self.args.n_gpu > 1:
@@ -197,6 +203,12 @@ class IadaTrainer(CheckpointTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Return the loss of a micro-batch as its share of the update's mean per token."""
+        if not self._has_checked_windows:
+            # Once: it makes the host wait for the device.
+            self._has_checked_windows = True
+            own = self.augmented_objective.model
+            if isinstance(own, DocumentModel):
+                own.check_windows(inputs)
         losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)

@@ -1,5 +1,6 @@
 """`iada experiment` on the command line: names, flags, and a plan that writes nothing."""
 
+import os
 import re
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 
 from iada.cli.experiment import parse
 from iada.cli.main import main
-from iada.config.experiment import ExperimentConfig
+from iada.config.experiment import ClusterConfig, ExperimentConfig
 from iada.experiments.definitions import experiment_names
+from iada.storage import lock_file
 
 
 def test_flags_are_fields() -> None:
@@ -22,6 +24,11 @@ def test_flags_are_fields() -> None:
         updates=5,
         dry_run=True,
     )
+    there = parse(
+        ["pos", "--executor", "slurm", "--cluster.partition", "long", "--cluster.gpus", "1"]
+    )
+    assert there.executor == "slurm"
+    assert there.cluster == ClusterConfig(partition="long", gpus=1)
     more = parse(["all", "--shares", "0.5", "1", "--alphas", "0", "--contrastive", "c.json"])
     assert (more.shares, more.alphas, more.contrastive) == ((0.5, 1.0), (0.0,), Path("c.json"))
 
@@ -57,3 +64,38 @@ def test_the_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out
     words = set(re.findall(r"\w+", shown))
     assert {*experiment_names(), "all"} <= words
+
+
+def test_a_second_command_in_the_same_folder_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "mini"
+    root.mkdir()
+    command = ["experiment", "pos", f"--output={tmp_path}"]
+    with lock_file(root / ".lock", "running"):
+        assert main(command) == 2
+        shown = capsys.readouterr().err
+        # Looking is allowed.
+        assert main([*command, "--dry_run"]) == 0
+    assert shown.startswith(f"error: Another process (pid {os.getpid()} on ")
+    assert f"for 0 minutes) is running experiments in {root}." in shown
+    assert len(shown.splitlines()) == 1
+    assert not list(root.iterdir())
+
+
+def test_the_lock_of_a_killed_command_is_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "mini"
+    root.mkdir()
+    (root / ".lock").write_text('{"pid": 1, "host": "gone", "since": 0.0}', encoding="utf-8")
+    attempts: list[bool] = []
+
+    def attempt(*tasks: object, **settings: object) -> tuple[()]:
+        attempts.append((root / ".lock").exists())
+        return ()
+
+    monkeypatch.setattr("iada.experiments.scheduler.attempt", attempt)
+    assert main(["experiment", "pos", f"--output={tmp_path}"]) == 0
+    assert attempts == [True]
+    assert not (root / ".lock").exists()

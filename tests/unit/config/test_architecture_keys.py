@@ -57,6 +57,10 @@ def test_target_context_is_read_where_a_decoder_can_use_it(
             {"architecture": "gtrans", "wide_layers": 7},
             "`model.wide_layers` must be between 0 and the number of layers (6), but is 7.",
         ),
+        (
+            {"architecture": "san", "frozen_context": True, "stop_context": False},
+            "`model.stop_context` must be true with `model.frozen_context`",
+        ),
         ({"architecture": "flat", "after": -1}, "`model.after` must be 0 or more, but is -1."),
         (
             {"architecture": "han", "pretrained": "some/model"},

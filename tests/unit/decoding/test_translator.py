@@ -1,5 +1,6 @@
 """Load a finished run and translate: the same alone and in company."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -164,6 +165,27 @@ def test_a_model_without_readable_weights_is_refused(
         path.write_bytes(weights)
     with pytest.raises(ModelError, match="model cannot be read: "):
         DocumentTranslator.load(run)
+
+
+@pytest.mark.parametrize("kind", ["strange", "marian"])
+def test_code_beside_a_model_is_never_run_and_nobody_is_asked(
+    trained_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder = shutil.copytree(trained_run, tmp_path / "run")
+    trap = tmp_path / "sprung"
+    code = f"open({str(trap)!r}, 'w')\nclass Config: pass\nclass Model: pass\n"
+    (folder / "model" / "code.py").write_text(code, encoding="utf-8")
+    file = folder / "model" / "config.json"
+    config = json.loads(file.read_text(encoding="utf-8")) | {"model_type": kind}
+    config["auto_map"] = {"AutoConfig": "code.Config", "AutoModelForSeq2SeqLM": "code.Model"}
+    file.write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.setattr("builtins.input", lambda question="": pytest.fail(question))
+    if kind == "strange":
+        with pytest.raises(ModelError, match="model cannot be read"):
+            DocumentTranslator.load(folder)
+    else:
+        DocumentTranslator.load(folder)
+    assert not trap.exists()
 
 
 def test_an_unfinished_run_is_refused(trained_run: Path, tmp_path: Path) -> None:

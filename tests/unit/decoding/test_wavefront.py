@@ -21,7 +21,7 @@ from iada.decoding.wavefront import (
     Wavefront,
     sample_context,
 )
-from iada.errors import DataError, ModelError
+from iada.errors import ConfigError, DataError, ModelError
 
 
 class FakeEngine:
@@ -131,6 +131,95 @@ def test_a_window_is_no_unit_for_models_that_translate_sentence_by_sentence(
     frame = replace(Frame.stock(special), ends="each")
     with pytest.raises(ModelError, match=r"Set `decode.unit: sentence`"):
         RequestRules(WindowConfig(), DecodeConfig(unit="window"), special, 100, frame)
+
+
+def requests_of_parts(
+    subwords: Subwords, texts: Sequence[str], windows: WindowConfig, frame: Frame | None = None
+) -> list[Request]:
+    """Return the requests of a document whose translation is its source."""
+    ids = subwords.encode(texts)
+    opened = DocumentState(0, Document("doc", tuple(texts)), ids)
+    rules = RequestRules(windows, DecodeConfig(unit="part"), subwords.special, 200, frame)
+    found = []
+    opened.skip_empty()
+    while not opened.is_finished:
+        found.append(opened.next_request(rules))
+        opened.append("", ids[len(opened.texts)], [])
+        opened.skip_empty()
+    return found
+
+
+def test_a_part_is_read_whole_and_written_sentence_by_sentence(subwords: Subwords) -> None:
+    bos, sep, eos = subwords.special.bos, subwords.special.sep, subwords.special.eos
+    a, b, c = subwords.encode(["a", "b", "c"])
+    windows = WindowConfig(strategy="multires")
+    found = requests_of_parts(subwords, ["a", "b", "c"], windows)
+    assert {r.source for r in found} == {(*a, sep, *b, sep, *c, eos)}
+    assert [r.prefix for r in found] == [(bos,), (bos, *a, sep), (bos, *a, sep, *b, sep)]
+    assert [r.end for r in found] == [sep, sep, None]
+    assert not any(r.may_separate for r in found)
+    # An empty sentence is a separator, as in training.
+    found = requests_of_parts(subwords, ["", "b", ""], windows)
+    assert [(r.source, r.prefix, r.end) for r in found] == [((sep, *b, sep, eos), (bos, sep), sep)]
+
+
+def test_a_document_that_is_too_long_is_translated_in_its_largest_parts(
+    subwords: Subwords,
+) -> None:
+    eos, sep = subwords.special.eos, subwords.special.sep
+    texts = ["a", "b", "c", "d", "e"]
+    a, b, c, d, e = subwords.encode(texts)
+    whole = sum(map(len, (a, b, c, d, e))) + 5
+    windows = WindowConfig(strategy="multires", max_length=whole - 1)
+    found = requests_of_parts(subwords, texts, windows)
+    # The halves of five sentences are two and three.
+    assert [r.source for r in found] == [(*a, sep, *b, eos)] * 2 + [(*c, sep, *d, sep, *e, eos)] * 3
+    assert [r.end for r in found] == [sep, None, sep, sep, None]
+    assert len(found[2].prefix) == 1
+
+
+def test_a_part_of_sliding_windows_is_its_context_and_its_current_sentences(
+    subwords: Subwords,
+) -> None:
+    eos = subwords.special.eos
+    texts = ["a", "b", "c"]
+    a, b, c = subwords.encode(texts)
+    each = replace(Frame.stock(subwords.special), ends="each")
+    found = requests_of_parts(subwords, texts, WindowConfig(context=1, stride=2), each)
+    assert [r.source for r in found] == [(*a, eos, *b, eos)] * 2 + [(*b, eos, *c, eos)]
+    assert [r.end for r in found] == [None] * 3
+
+
+def test_a_translation_that_outgrows_its_part_loses_the_beginning_of_the_part(
+    subwords: Subwords, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = FakeEngine(subwords)
+    engine.current = lambda request: "x y z x y z"  # type: ignore[method-assign]
+    limit = 8 + len(subwords.encode(["x y z x y z"])[0])
+    windows = WindowConfig(strategy="multires", max_length=limit)
+    rules = RequestRules(windows, DecodeConfig(unit="part"), subwords.special, 200)
+    wavefront = Wavefront(engine, subwords, rules)
+    with caplog.at_level(logging.WARNING):
+        (found,) = wavefront.translate([TranslationInput(Document("doc", ("a", "b", "c")))])
+    assert len(found.document) == 3
+    requests = [request for call in engine.calls for request in call]
+    assert [engine.sentences(r.source[:-1]) for r in requests] == [
+        ["a", "b", "c"],
+        ["a", "b", "c"],
+        ["b", "c"],
+    ]
+    assert all(len(r.prefix) <= limit for r in requests)
+    assert "1 times the translation of a part grew longer than `windows.max_length`" in caplog.text
+
+
+def test_a_part_needs_a_model_that_reads_what_was_said(special: SpecialIds) -> None:
+    frame = replace(Frame.stock(special), target_context=False)
+    with pytest.raises(ModelError, match=r"`decode.unit: part` needs.*Set `decode.unit: sentence`"):
+        RequestRules(WindowConfig(), DecodeConfig(unit="part"), special, 100, frame)
+    with pytest.raises(ConfigError, match=r"own or gold with `decode.unit: part`"):
+        DecodeConfig(unit="part", target_context="none")
+    with pytest.raises(ConfigError, match=r"gold with `decode.unit: part`"):
+        DecodeConfig(unit="part", source_context="none")
 
 
 def test_the_context_is_segmented_as_in_training(subwords: Subwords) -> None:

@@ -10,14 +10,17 @@ import pytest
 import torch
 
 from iada.config.data import WindowConfig
+from iada.config.method import AugmentConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.contrapro import read_contrastive
 from iada.data.prepared.store import TokenStore
-from iada.data.windows.batch import Collator
+from iada.data.windows.batch import Collator, Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator, token_log_probabilities
 from iada.evaluation.contrastive import contrastive_accuracy
 from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
+from iada.method.importance import importance
+from iada.method.measuring import measure_batch
 from iada.models.observation import Observer
 
 Untrained = Callable[[int], DocumentTranslator]
@@ -199,3 +202,36 @@ def test_a_sentence_model_decides_the_same_whatever_the_context(
     for result in results:
         result.pop("signature")
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("loss_on", ["current", "all"])
+def test_the_measure_of_importance_is_the_p_cxmi_of_current_tokens(
+    untrained: Untrained, loss_on: Any
+) -> None:
+    translator = untrained(3)
+    expected = context_use(translator, DOCUMENTS)
+    config = WindowConfig(context=3, loss_on=loss_on)
+    windows = Windows(TokenStore.build(DOCUMENTS, translator.subwords), config)
+    batch = Collator(translator.subwords.special.pad)(
+        windows.__getitems__([(0, number) for number in range(len(windows))])
+    )
+    # Dropout is off for the measure whatever the model is doing.
+    translator.model.train()
+    source, target = importance(translator.model, batch, "p_cxmi")
+    assert translator.model.training
+    translator.model.eval()
+    assert not source.any()
+    current = batch["target_roles"] == Role.CURRENT
+    assert not target[~current].any()
+    for row, sentence in enumerate(expected):
+        found = target[row][current[row]].tolist()
+        assert found == pytest.approx(sentence.differences[:-1], rel=1e-9, abs=1e-12)
+    assert target.abs().max() > 1e-3
+    observer = Observer(translator.model)
+    group = measure_batch(observer, batch, AugmentConfig(measure="p_cxmi"), seed=0)["target"]
+    observer.remove()
+    assert group.known is not None
+    assert group.known.equal(current)
+    # The context has no score, so it keeps its probability.
+    context = batch["target_roles"] == Role.CONTEXT
+    assert group.probability[context].tolist() == pytest.approx([0.1] * int(context.sum()))

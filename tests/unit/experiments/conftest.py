@@ -1,8 +1,10 @@
-"""Finished run folders made by hand from one trained run, so that scores can be checked by hand."""
+"""Tasks for other processes, and finished run folders whose scores can be checked by hand."""
 
+import importlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,65 @@ import pytest
 from iada.experiments.scheduler import Job
 
 Finish = Callable[..., None]
+
+TASKS = """
+import os, signal, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+from iada.errors import RunError
+
+@dataclass(frozen=True)
+class Write:
+    folder: Path
+    needs: tuple = ()
+    act: str = "write"
+
+    def is_finished(self):
+        return self.folder.exists()
+
+    def run(self):
+        missing = [str(path) for path in self.needs if not path.exists()]
+        if missing:
+            raise AssertionError(f"begun before {missing}")
+        journal = self.folder.parent / "journal"
+        is_first = not journal.exists()
+        with journal.open("a") as file:
+            file.write(f"{self.folder.name} {os.environ['OMP_NUM_THREADS']}\\n")
+        if self.act == "refuse":
+            raise RunError("cannot be done. Try another way.")
+        if self.act == "break":
+            raise ZeroDivisionError("a defect")
+        if self.act == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.act == "wait":
+            time.sleep(0.3)
+        if self.act == "hang":
+            time.sleep(600)
+        if self.act == "make room" and is_first:
+            # What a cluster sends before the time limit.
+            os.kill(os.getpid(), signal.SIGUSR2)
+        while self.act == "be told" and not (self.folder.parent / "go").exists():
+            time.sleep(0.05)
+        print("a message", file=sys.stderr)
+        self.folder.mkdir()
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Tasks that processes can import: they make a folder, or fail in different ways."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "written_tasks.py").write_text(TASKS, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(modules))
+    module = importlib.import_module("written_tasks")
+    work = tmp_path / "work"
+
+    def task(name: str, *needs: str, act: str = "write") -> Any:
+        return module.Write(work / name, tuple(work / need for need in needs), act)
+
+    yield task
+    del sys.modules["written_tasks"]
 
 
 def counts(correct: int, total: int) -> dict[str, int]:

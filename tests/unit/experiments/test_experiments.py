@@ -60,6 +60,9 @@ def test_main_has_the_rows_of_the_paper() -> None:
         "flat",
         "gtrans",
         "docflat",
+        "gtrans_word_drop",
+        "docflat_word_drop",
+        "multires",
         "iada_drop_tnorm",
         "iada_drop_gnorm",
         *IADA,
@@ -67,6 +70,7 @@ def test_main_has_the_rows_of_the_paper() -> None:
     assert rows["sentence_level"] == System("doc2doc", (("windows.context", 0),))
     hard = (("model.architecture", "docflat"), ("model.gate", "hard"))
     assert rows["docflat"] == System("doc2doc", hard)
+    assert rows["docflat_word_drop"] == System("word_drop", hard)
 
 
 def test_every_architecture_is_compared_with_doc2doc_and_augmented_with_itself() -> None:
@@ -84,6 +88,27 @@ def test_every_architecture_is_compared_with_doc2doc_and_augmented_with_itself()
     labels = {row.key: row.label for row in experiment.rows}
     assert labels["san_iada_replace_gnorm"] == "SAN + IADA (Repl, GNorm), gradients flow"
     assert labels["flat_iada_replace_gnorm"] == "FlatTrans + IADA (Repl, GNorm)"
+
+
+def test_second_stages_are_compared_with_the_same_system_from_scratch() -> None:
+    experiment = build("stages")
+    against = {row.key: row.against for row in experiment.rows}
+    rows = systems(experiment)
+    staged = [key for key, system in rows.items() if system.start is not None]
+    assert [key.removesuffix("_staged") for key in staged] == [
+        "doc2doc",
+        "word_drop",
+        "han",
+        "san",
+        "gtrans",
+        "gtrans_word_drop",
+        "docflat",
+        "docflat_word_drop",
+    ]
+    for key in staged:
+        assert rows[key].start == rows["sentence_level"]
+        assert against[key] == key.removesuffix("_staged")
+    assert ("model.frozen_context", True) in rows["san_staged"].changes
 
 
 def test_directions_are_all_pairs_of_signs_for_both_measures() -> None:
@@ -203,7 +228,12 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "iada_replace_random_matched",
         "iada_replace_gnorm",
         "iada_replace_gnorm_matched",
+        "iada_replace_tnorm_alpha_1_matched",
+        "iada_replace_gnorm_alpha_1_matched",
     ]
+    # The sweep has the same run.
+    strong = systems(build_experiment("alpha_sweep"))["alpha_1_matched"]
+    assert systems(experiment)["iada_replace_gnorm_alpha_1_matched"] == strong
 
 
 def test_the_uniform_control_is_tried_with_more_and_less_noise() -> None:

@@ -33,10 +33,10 @@ def runs(grid: Grid) -> list[Job]:
 
 def test_everything_on_the_mini_corpus_is_this_many_runs() -> None:
     grid = build_grid(mini(), experiments(*experiment_names()), (1,))
-    # main 16, architectures +18 beside those of main and controls, controls +10, alpha_sweep +7,
+    # main 19, architectures +18 beside those of main and controls, controls +11, alpha_sweep +7,
     # directions +6, measures +2, losses +6, bt_ft +6 and the reverse run, low_resource +10,
-    # noisy_context +5; pronouns, distance and pos need no run more.
-    assert len(runs(grid)) == 87
+    # noisy_context +5, stages +8; pronouns, distance and pos need no run more.
+    assert len(runs(grid)) == 99
     assert len(grid.tasks) == len(runs(grid)) + 2
     assert len({task.folder for task in grid.tasks}) == len(grid.tasks)
     three = build_grid(mini(), experiments(*experiment_names()), (1, 2, 3))
@@ -126,6 +126,30 @@ def test_synthetic_data_are_made_after_their_translator_and_before_their_runs() 
     assert doubled.needs == (back.folder,)
     assert doubled.config.data == replace(plain.config.data, folder=back.folder)
     assert doubled.config.augment == grid.jobs[System("iada_replace_gnorm"), 5].config.augment
+
+
+def test_a_second_stage_begins_with_the_first_of_its_seed() -> None:
+    first = System("doc2doc", (("windows.context", 0),))
+    changes = (("model.architecture", "han"), ("model.context_sides", "both"))
+    second = System("doc2doc", changes, start=first)
+    grid = build_grid(mini(), experiments("stages"), (1, 2))
+    places = {task.folder: place for place, task in enumerate(grid.tasks)}
+    for seed in (1, 2):
+        one, two = grid.jobs[first, seed], grid.jobs[second, seed]
+        assert two.needs == (one.folder,)
+        assert two.config.train.start == one.folder
+        assert places[one.folder] < places[two.folder]
+    names = {grid.jobs[second, seed].folder.parent.name for seed in (1, 2)}
+    (name,) = names
+    scratch = grid.jobs[System("doc2doc", changes), 1].folder.parent.name
+    assert name.startswith("doc2doc-architecture_han-context_sides_both-start_doc2doc-context_0-")
+    assert name != scratch
+    # Neither another place nor the rest of the grid makes it another run.
+    elsewhere = build_grid(mini(Path("elsewhere")), experiments("stages"), (2,))
+    assert elsewhere.jobs[second, 2].folder.parent.name == name
+    # Another first stage does.
+    other = build_grid(mini(updates=7), experiments("stages"), (1,))
+    assert other.jobs[second, 1].folder.parent.name != name
 
 
 def test_synthetic_data_of_text_without_boundaries_are_read_as_they_are_written(

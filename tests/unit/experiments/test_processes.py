@@ -1,70 +1,17 @@
 """Tasks in processes: after what they need, safe from others, gone with the parent."""
 
-import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iada.experiments.scheduler import log_file, run_in_processes
-
-TASKS = """
-import os, signal, sys, time
-from dataclasses import dataclass
-from pathlib import Path
-from iada.errors import RunError
-
-@dataclass(frozen=True)
-class Write:
-    folder: Path
-    needs: tuple = ()
-    act: str = "write"
-
-    def is_finished(self):
-        return self.folder.exists()
-
-    def run(self):
-        missing = [str(path) for path in self.needs if not path.exists()]
-        if missing:
-            raise AssertionError(f"begun before {missing}")
-        with (self.folder.parent / "journal").open("a") as journal:
-            journal.write(f"{self.folder.name} {os.environ['OMP_NUM_THREADS']}\\n")
-        if self.act == "refuse":
-            raise RunError("cannot be done. Try another way.")
-        if self.act == "break":
-            raise ZeroDivisionError("a defect")
-        if self.act == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.act == "wait":
-            time.sleep(0.3)
-        if self.act == "hang":
-            time.sleep(600)
-        print("a message", file=sys.stderr)
-        self.folder.mkdir()
-"""
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
-    """Tasks that processes can import: they make a folder, or fail in different ways."""
-    modules = tmp_path / "modules"
-    modules.mkdir()
-    (modules / "written_tasks.py").write_text(TASKS, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(modules))
-    module = importlib.import_module("written_tasks")
-    work = tmp_path / "work"
-
-    def task(name: str, *needs: str, act: str = "write") -> Any:
-        return module.Write(work / name, tuple(work / need for need in needs), act)
-
-    yield task
-    del sys.modules["written_tasks"]
+from iada.experiments.scheduler import log_file, run_tasks
 
 
 def begun(task: Any) -> list[str]:
@@ -76,7 +23,7 @@ def begun(task: Any) -> list[str]:
 def test_tasks_wait_for_what_they_need(write: Callable[..., Any], workers: int) -> None:
     tasks = [write("last", "middle"), write("middle", "first"), write("first"), write("other")]
     done = []
-    assert run_in_processes(tasks, workers=workers, done=lambda task, _: done.append(task)) == ()
+    assert run_tasks(tasks, workers=workers, done=lambda task, _: done.append(task)) == ()
     assert all(task.folder.is_dir() for task in tasks)
     assert sorted(task.folder.name for task in done) == ["first", "last", "middle", "other"]
     assert "a message" in log_file(tasks[0].folder).read_text(encoding="utf-8")
@@ -88,7 +35,7 @@ def test_tasks_wait_for_what_they_need(write: Callable[..., Any], workers: int) 
 def test_what_is_finished_is_not_done_again(write: Callable[..., Any]) -> None:
     first, second = write("first"), write("second", "first")
     first.folder.mkdir(parents=True)
-    assert run_in_processes([first, second], workers=2) == ()
+    assert run_tasks([first, second], workers=2) == ()
     assert begun(second) == ["second"]
 
 
@@ -102,7 +49,7 @@ def test_failures_take_nothing_with_them_but_what_needs_them(write: Callable[...
         write("good", act="wait"),
         write("better", "good"),
     ]
-    failures = {failure.folder.name: failure for failure in run_in_processes(tasks, workers=2)}
+    failures = {failure.folder.name: failure for failure in run_tasks(tasks, workers=2)}
     assert set(failures) == {"refused", "broken", "killed", "child", "grandchild"}
     assert tasks[5].folder.is_dir()
     assert tasks[6].folder.is_dir()
@@ -125,11 +72,11 @@ def test_processes_have_one_thread_each_and_ours_keeps_its_own(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     task = write("one")
-    run_in_processes([task], workers=1)
+    run_tasks([task], workers=1)
     assert (task.folder.parent / "journal").read_text(encoding="utf-8") == "one 1\n"
     assert os.environ["OMP_NUM_THREADS"] == "7"
     monkeypatch.delenv("OMP_NUM_THREADS")
-    run_in_processes([write("two")], workers=1)
+    run_tasks([write("two")], workers=1)
     assert "OMP_NUM_THREADS" not in os.environ
 
 
@@ -141,19 +88,19 @@ def test_an_interrupt_ends_the_processes(write: Callable[..., Any]) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_processes([hanging], workers=1, watch=interrupt)
+        run_tasks([hanging], workers=1, watch=interrupt)
     assert not _holders(log_file(hanging.folder))
 
 
 COMMAND = """
 import sys
 from pathlib import Path
-from iada.experiments.scheduler import run_in_processes
+from iada.experiments.scheduler import run_tasks
 from written_tasks import Write
 
 if __name__ == "__main__":
     work = Path(sys.argv[1])
-    print(run_in_processes([Write(work / "it", (), sys.argv[2])], workers=1))
+    print(run_tasks([Write(work / "it", (), sys.argv[2])], workers=1))
 """
 
 

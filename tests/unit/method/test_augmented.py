@@ -561,3 +561,39 @@ def test_the_ramp_holds_replacement_back_at_first(tiny_model: Build, batch: Batc
     eligible = int((batch["source_roles"] != Role.SPECIAL).sum())
     assert changed[0] == 0
     assert changed[1] > eligible / 2
+
+
+@pytest.mark.parametrize("computation", ["fused", "plain"])
+@pytest.mark.parametrize("rich", [[1], [], [0, 1, 2]])
+def test_the_loss_of_context_rich_windows_counts_more(
+    computation: Any,
+    rich: list[int],
+    tiny_model: Build,
+    batch: Batch,
+    single_batches: list[Batch],
+) -> None:
+    # No noise: then a window has the same loss alone as in its batch.
+    config = AugmentConfig(p_context=1e-12, p_current=1e-12, weight_agreement=0.5)
+
+    def gradients(weights: dict[int, float], **marked: Any) -> tuple[Any, list[torch.Tensor]]:
+        model = tiny_model(dropout=False)
+        objective = _objective(model, config, rich_weight=2.0, computation=computation)
+        if marked:
+            losses = objective({**batch, **marked})
+            losses.total.backward()
+        else:
+            losses = objective(batch)
+            for row, weight in weights.items():
+                (weight * objective(single_batches[row]).total).backward()
+        return losses, [p.grad for p in model.parameters() if p.grad is not None]
+
+    mark = torch.tensor([row in rich for row in range(3)])
+    plain, expected = gradients({row: 3.0 if row in rich else 1.0 for row in range(3)})
+    weighted, found = gradients({}, is_rich=mark)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-10)
+    # What is logged stays comparable with other runs.
+    assert weighted.original.item() == pytest.approx(plain.original.item())
+    assert weighted.agreement.item() == pytest.approx(plain.agreement.item(), abs=1e-12)
+    assert weighted.count.equal(plain.count)

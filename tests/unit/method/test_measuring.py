@@ -14,7 +14,7 @@ from iada.data.prepared.store import TokenStore
 from iada.data.windows.batch import Collator, Role
 from iada.data.windows.windows import Windows
 from iada.decoding.translator import DocumentTranslator
-from iada.method.importance import MeasuredBatch, measure_windows
+from iada.method.measuring import MeasuredBatch, measure_windows
 from iada.method.objective import AugmentedObjective
 from iada.models.observation import Observer
 

@@ -12,7 +12,9 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForC
 
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch, Role
-from iada.method.importance import importance, measure_batch
+from iada.errors import ModelError
+from iada.method.importance import importance
+from iada.method.measuring import measure_batch
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Drop, Replace, Zero
 from iada.method.selection import replacement_probability, standardize
@@ -156,6 +158,13 @@ def test_specials_enter_the_statistics_of_both_sides_but_not_each_others_tokens(
     counted = phi[0, [0, 1, 2, 5, 6, 7, 8]]
     expected = (phi[0, 6] - counted.mean()) / counted.std(correction=0)
     torch.testing.assert_close(groups["source"].z[0, 6], expected)
+
+
+def test_context_is_not_taken_from_one_stream(
+    causal_model: Callable[[], Any], sequence: Batch
+) -> None:
+    with pytest.raises(ModelError, match="p_cxmi` takes context away, which is known only for enc"):
+        importance(causal_model(), sequence, "p_cxmi")
 
 
 def test_inspection_gives_both_sides_of_the_one_stream(

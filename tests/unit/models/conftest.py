@@ -136,6 +136,7 @@ SYSTEMS = [
     System("han-joint", {"context_sides": "both", "stop_context": False}),
     System("san-online", {"stop_context": False}),
     System("san-offline", {"after": 1}),
+    System("san-frozen", {"frozen_context": True}),
     System("hybrid", {"stop_context": False}),
     System("hybrid-after", {"after": 1}),
     System("docflat-soft", {"far_context": 2}, context=1),

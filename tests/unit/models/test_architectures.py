@@ -9,12 +9,17 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM
 
+from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.method import AugmentConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch
+from iada.data.windows.windows import Windows
+from iada.decoding.engines import ENGINES
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Request
+from iada.decoding.engines.prefill.engine import PrefillEngine
+from iada.errors import ModelError
 from iada.method.importance import importance
 from iada.method.objective import AugmentedObjective
 from iada.models.build import register_models
@@ -76,6 +81,24 @@ class TestEveryArchitecture:
         # The last positions are those of the current sentence.
         assert not torch.allclose(one[:, -2:], two[:, -2:])
 
+    def test_windows_without_its_sentence_ends_are_refused(
+        self, lab: Any, system: Any, special: SpecialIds
+    ) -> None:
+        model, batch = system.build(special), lab.collate(system.windows(special, lab.documents))
+        model.check_windows(batch)
+        no_end = {**batch, "input_ids": batch["input_ids"].masked_fill(batch["input_ids"] == 2, 9)}
+        with pytest.raises(ModelError, match=r"but this batch has a source that does not end"):
+            model.check_windows(no_end)
+        no_opening = {**batch, "decoder_input_ids": batch["decoder_input_ids"].clamp(min=7)}
+        with pytest.raises(ModelError, match=r"a decoder input that does not begin with `<s>`"):
+            model.check_windows(no_opening)
+        stock = Windows(system.windows(special, lab.documents).store, WindowConfig(context=2))
+        if system.config.traits.ends == "each":
+            with pytest.raises(ModelError, match=r"reads windows like `c </s> x </s>`, but this"):
+                model.check_windows(lab.collate(stock))
+        else:
+            model.check_windows(lab.collate(stock))
+
     def test_gradients_reach_every_parameter(
         self, lab: Any, system: Any, special: SpecialIds
     ) -> None:
@@ -114,6 +137,23 @@ class TestEveryArchitecture:
         without = engine.search(requests)
         assert len({h.tokens for row in found for h in row}) > 3
         for row, other in zip(found, without, strict=True):
+            assert [h.tokens for h in row] == [h.tokens for h in other]
+            scores = [[h.score for h in hypotheses] for hypotheses in (row, other)]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+
+    @pytest.mark.parametrize("beam", [1, 3])
+    def test_our_search_finds_what_generate_finds(
+        self, lab: Any, system: Any, special: SpecialIds, beam: int
+    ) -> None:
+        model, requests = system.build(special), requests_of(lab, system, special)
+        reads_target = system.config.target_context
+        assert ENGINES["prefill"].takes(model) == (not reads_target)
+        assert not ENGINES["ctranslate2"].takes(model)
+        if reads_target:
+            return
+        config = DecodeConfig(beam=beam, n_best=beam)
+        engines = PrefillEngine(model, special, config), HuggingFaceEngine(model, special, config)
+        for row, other in zip(*(engine.search(requests) for engine in engines), strict=True):
             assert [h.tokens for h in row] == [h.tokens for h in other]
             scores = [[h.score for h in hypotheses] for hypotheses in (row, other)]
             assert scores[0] == pytest.approx(scores[1], abs=1e-5)

@@ -148,3 +148,26 @@ def test_an_open_gate_gives_the_sentence_model(lab: Any, special: SpecialIds) ->
         "decoder_input_ids": torch.tensor([[special.bos, *target]]),
     }
     torch.testing.assert_close(after, lab.logits(model, single), rtol=0, atol=1e-11)
+
+
+def test_frozen_context_is_that_of_the_encoder_that_was_loaded(
+    lab: Any, special: SpecialIds
+) -> None:
+    live, system = lab.system("san"), lab.system("san", {"frozen_context": True})
+    model = system.build(special)
+    batch = lab.collate(system.windows(special, lab.documents))
+    other = live.build(special)
+    other.load_state_dict(model.state_dict(), strict=False)
+    assert not torch.allclose(lab.logits(model, batch), lab.logits(other, batch))
+    model.keep_stage_one()
+    assert torch.equal(lab.logits(model, batch), lab.logits(other, batch))
+    # The encoder learns on, the context does not; and it never drops anything.
+    states: list[Tensor] = []
+    model.stage_one.register_forward_hook(lambda _, __, out: states.append(out.last_hidden_state))
+    model.train()
+    for _ in range(2):
+        with torch.no_grad():
+            model.model.encoder.layers[0].fc1.weight.mul_(2.0)
+        lab.logits(model, batch)
+    assert torch.equal(states[0], states[1])
+    assert not any(parameter.requires_grad for parameter in model.stage_one.parameters())

@@ -245,6 +245,7 @@ def all_results() -> list[Results]:
         make_results("pronouns", *classes),
         make_results("distance", *distances),
         make_results("pos", *shares),
+        agreement(),
         low_resource(),
         make_results(
             "noisy_context",
@@ -263,6 +264,17 @@ def all_results() -> list[Results]:
         controls(),
     ]
     return results
+
+
+def agreement() -> Results:
+    breakdown = {
+        "rank_source": {"tnorm gnorm": (-0.2, -0.3, -0.1)},
+        "rank_target": {"tnorm gnorm": (0.1, 0.1, 0.1), "gnorm p_cxmi": (0.5, 0.25, 0.75)},
+        "tags": {"gnorm NOUN": (1.0, 1.0, 1.0), "tnorm NOUN": (0.5, 0.5, 0.5)},
+        "hinges": {"p_cxmi": (0.9, 0.8, 1.0), "gnorm": (0.5, 0.5, 0.5)},
+    }
+    rows = (make_row("Doc2Doc", DOC2DOC, breakdown=breakdown), make_row("GNorm", GNORM))
+    return make_results("agreement", *rows)
 
 
 def low_resource() -> Results:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from iada.experiments.collection import describe_system
+from iada.experiments.definitions import build_experiment
+from iada.experiments.plan import System
 from iada.report import paper
 from iada.report.paper import PaperTable
 
@@ -67,8 +70,8 @@ def test_every_row_of_every_table_is_there() -> None:
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_a_row_of_ours_never_fits_two_rows_of_the_paper(table: PaperTable) -> None:
     for row in table.rows:
-        if row.settings is not None:
-            assert table.row(row.settings) is row
+        for settings in row.settings:
+            assert table.row(settings) is row
 
 
 def test_the_noise_costs_what_the_paper_says() -> None:
@@ -85,6 +88,45 @@ def test_keys_that_are_not_named_have_the_methods_values() -> None:
     loss = paper.LOSSES.row(GNORM | {"augment.weight_original": 0.0})
     assert loss is not None
     assert loss.label == "GNorm − anchor loss"
+
+
+def test_every_system_without_pretrained_weights_has_rows_of_ours() -> None:
+    table = paper.MAIN["ted"]
+    unmatched = [row.label for row in table.rows if not row.settings]
+    assert unmatched == ["FlatTrans + BERT", "GTrans + BERT", "GTrans + mBART"]
+    ours = [(row.key, table.row(settings_of(row.system))) for row in build_experiment("main").rows]
+    labels = {key: None if row is None else row.label for key, row in ours}
+    assert labels["gtrans"] == labels["gtrans_word_drop"] == "GTrans"
+    assert labels["docflat_word_drop"] == "DocFlat"
+    assert labels["multires"] == "MultiRes"
+    assert [key for key, label in labels.items() if label is None] == ["sentence_level"]
+    assert {label for label in labels.values() if label} | {*unmatched} == {
+        row.label for row in table.rows
+    }
+
+
+def test_a_second_stage_has_the_number_of_the_system_unless_the_paper_trained_it_at_once() -> None:
+    table = paper.MAIN["ted"]
+    staged = [row for row in build_experiment("stages").rows if row.system.start is not None]
+    found = {row.key: table.row(settings_of(row.system)) for row in staged}
+    labels = {key: None if row is None else row.label for key, row in found.items()}
+    assert labels == {
+        "doc2doc_staged": None,
+        "word_drop_staged": None,
+        "han_staged": "HAN",
+        "san_staged": "SAN",
+        "gtrans_staged": "GTrans",
+        "gtrans_word_drop_staged": "GTrans",
+        "docflat_staged": "DocFlat",
+        "docflat_word_drop_staged": "DocFlat",
+    }
+
+
+def settings_of(system: System) -> dict[str, object]:
+    settings: dict[str, object] = {"method": system.method, **dict(system.changes)}
+    if system.start is not None:
+        settings["start"] = describe_system(system.start)
+    return settings
 
 
 def test_other_settings_have_no_published_number() -> None:

@@ -115,7 +115,7 @@ def test_the_papers_other_rows_are_kept_apart(new_row: NewRow, new_results: NewR
     assert rest is not None
     assert [row[0].text for row in rest.rows] == ["WordRepl", "IADA Repl + TNorm"]
     assert row_texts(rest, 0) == ["WordRepl", "68.0", "56.6", "92.0", "55.5"]
-    every = [new_row(row.label, row.settings) for row in paper.PRONOUNS.rows]
+    every = [new_row(row.label, row.settings[0]) for row in paper.PRONOUNS.rows]
     assert unmatched_table(new_results("pronouns", *every), paper.PRONOUNS) is None
 
 

@@ -87,6 +87,20 @@ def test_another_alpha_is_not_the_system(new_row: NewRow, new_results: NewResult
     assert comparison_table(results) is None
 
 
+def test_a_matched_budget_is_a_fair_comparison_at_any_alpha(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    matched = GNORM | {"augment.alpha": 1.0, "augment.budget": "matched"}
+    results = new_results(
+        "controls",
+        new_row("Uniform", {"method": "uniform_replace_all_losses"}),
+        new_row("IADA, α = 1, matched", matched, (21.0, 22.0, 23.1)),
+    )
+    (answer,) = importance_answers(results)
+    assert "IADA, α = 1, matched against Uniform on mini" in answer.headline
+    assert answer.headline.startswith("Yes")
+
+
 def test_what_each_part_adds(new_controls: NewControls) -> None:
     table = comparison_table(new_controls((0.9, 1.0, 1.1)))
     assert table is not None

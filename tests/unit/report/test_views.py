@@ -85,3 +85,14 @@ def test_a_new_experiment_is_one_line_of_the_table(
     assert isinstance(table, TableBlock)
     assert table.caption == "How much to mask (mini)"
     assert "| p = 0.3 | 2 | 20.50 ± 0.71 |" in results_markdown(results)
+
+
+def test_agreement_of_measures_has_a_line_per_measure(every_result: list[Results]) -> None:
+    (results,) = (one for one in every_result if one.experiment == "agreement")
+    text = results_markdown(results)
+    assert "| System | Seeds | Measure | gnorm |" in text
+    assert "| Doc2Doc | 3 | tnorm | -0.20 ± 0.10 |" in text
+    assert "| Doc2Doc | 3 | gnorm | – | 0.50 ± 0.25 |" in text
+    assert "| Doc2Doc | 3 | tnorm | 0.50 ± 0.00 |" in text
+    assert "| Doc2Doc | 3 | p_cxmi | 0.90 ± 0.10 |" in text
+    assert "0.5 is chance" in text

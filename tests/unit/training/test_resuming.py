@@ -276,8 +276,12 @@ def test_a_run_killed_before_its_configuration_was_written_can_begin_again(
     config = tiny_run("killed", max_updates=2)
     killed = _train_and_die_at(config, monkeypatch, "iada.runs.folder.write_yaml")
     assert {path.name for path in killed.path.iterdir()} == {"environment.json", "tokenizer"}
+    # What other processes may have left that were killed at other places.
+    (killed.path / ".config.yaml.123").write_text("cut", encoding="utf-8")
+    (killed.path / ".tokenizer.replaced").mkdir()
     train(config)
     assert read_folder(killed.model) == read_folder(straight.model)
+    assert not list(killed.path.glob(".*"))
 
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(

@@ -1,6 +1,7 @@
 import json
 import logging
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,12 @@ from iada.config.base import to_mapping, write_yaml
 from iada.config.method import Method, augmentation
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig, mini_run
+from iada.config.train import RichConfig
 from iada.data.tokens.subwords import Subwords
+from iada.errors import RunError
+from iada.evaluation.score_runs import measure_context_use
 from iada.method.perturbation import Drop, Vocabulary, Zero, make_replacement
+from iada.runs.corpus import load_corpus
 from iada.training.callbacks import MetricsFile, _describe_seconds
 from iada.training.train import describe_plan, train
 from iada.training.trainer import inverse_square_root
@@ -192,3 +197,44 @@ def test_a_diverging_run_is_one_line_exit_code_2_and_no_model(
     assert not list(tmp_path.glob("run/checkpoints/*"))
     for line in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_context_rich_windows_are_selected_or_weighted_by_the_scores_of_another_run(
+    trained_run: Path,
+    mini_corpus: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scorer = shutil.copytree(trained_run, tmp_path / "scorer")
+    before = (scorer / "scores.json").is_file()
+    measure_context_use(scorer, split="train")
+    assert (scorer / "scores.json").is_file() == before
+    config = _config(mini_corpus, tmp_path / "run")
+    windows = len(load_corpus(config).train)
+    rich = RichConfig(scores=scorer / "cxmi.train.jsonl", share=0.25)
+    losses: dict[str, Any] = {}
+    for use in ("select", "weight"):
+        settings = replace(config.train, max_updates=2, rich=replace(rich, use=use), log_every=1)
+        changed = replace(config, output=tmp_path / use, train=settings)
+        with caplog.at_level(logging.INFO):
+            train(changed)
+        assert f"{round(windows / 4)} of {windows} training windows" in caplog.text
+        record = json.loads((tmp_path / use / "environment.json").read_text(encoding="utf-8"))
+        assert len(record["data"]["rich"]) == 64
+        lines = (tmp_path / use / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        losses[use] = json.loads(lines[0])
+    assert losses["select"]["loss"] == pytest.approx(losses["select"]["original"])
+    assert losses["weight"]["loss"] > losses["weight"]["original"]
+    plan = dict(line.split("  ", 1) for line in describe_plan(changed).splitlines())
+    selecting = replace(changed, train=replace(settings, rich=replace(rich, use="select")))
+    fewer = dict(line.split("  ", 1) for line in describe_plan(selecting).splitlines())
+    batches = "micro-batches per epoch"
+    assert int(fewer[batches]) < int(plan[batches])
+    # Other scores would select other windows in the middle of a run.
+    rows = (scorer / "cxmi.train.jsonl").read_text(encoding="utf-8").splitlines()
+    turned = (json.loads(row) for row in rows)
+    negated = [row | {"p_cxmi": [-value for value in row["p_cxmi"]]} for row in turned]
+    (scorer / "cxmi.train.jsonl").write_text("\n".join(map(json.dumps, negated)) + "\n")
+    longer = replace(changed, train=replace(settings, max_updates=4))
+    with pytest.raises(RunError, match="sha256 of the rich windows: was"):
+        train(longer, resume=True)

@@ -12,7 +12,7 @@ from iada.config.data import WindowConfig
 from iada.config.run import RunConfig
 from iada.data.documents import Document
 from iada.decoding.translator import DocumentTranslator
-from iada.errors import RunError
+from iada.errors import ConfigError, RunError
 from iada.runs.folder import RunFolder
 from iada.training.train import train
 
@@ -55,6 +55,29 @@ def test_a_staged_run_resumes_with_its_rates(config: RunConfig) -> None:
     resumed = train(stopped, resume=True)
     one, two = (load_file(run.model / "model.safetensors") for run in (at_once, resumed))
     assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_frozen_context_stays_what_the_first_stage_was(
+    config: RunConfig, trained_run: Path
+) -> None:
+    keys = {"architecture": "san", "context_sides": None, "frozen_context": True}
+    folder = train(replace(config, model=replace(config.model, **keys)))  # type: ignore[arg-type]
+    found = load_file(folder.model / "model.safetensors")
+    start = load_file(trained_run / "model" / "model.safetensors")
+    layers = [name for name in start if name.startswith("model.encoder.layers")]
+    for name in layers:
+        assert torch.equal(found[name.replace("model.encoder", "stage_one")], start[name])
+    assert torch.equal(found["stage_one.embed_tokens.weight"], start["model.shared.weight"])
+    assert any(not torch.equal(found[name], start[name]) for name in layers)
+
+
+def test_frozen_context_needs_a_first_stage(config: RunConfig) -> None:
+    model = replace(config.model, architecture="san", context_sides=None, frozen_context=True)
+    with pytest.raises(ConfigError, match=r"`train\.start` must be a run folder with"):
+        replace(config, model=model, train=replace(config.train, start=None))
+    zero = replace(config.augment, replacement="drop", drop="zero", weight_perturbed=1.0)
+    with pytest.raises(ConfigError, match=r"`augment\.drop` must be mask with"):
+        replace(config, model=model, augment=zero)
 
 
 def test_a_start_of_another_width_is_refused_before_anything_is_written(

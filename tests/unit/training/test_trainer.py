@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerFast, TrainerCallback, TrainingArgum
 
 from iada.config.data import WindowConfig
 from iada.config.method import AugmentConfig, augmentation
+from iada.config.model import ModelConfig
 from iada.data.prepared.store import Side, TokenStore
 from iada.data.tokens.subwords import SpecialIds, Subwords
 from iada.data.windows.batch import Collator
@@ -15,6 +16,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import ModelError, RunError
 from iada.method.perturbation import Replace
+from iada.models.build import build_model
 from iada.training.trainer import IadaTrainer, _FiniteCheck
 
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
@@ -301,3 +303,13 @@ def test_the_learning_rate_follows_the_schedule_from_the_first_update(
     rates = [line["learning_rate"] for line in trainer.state.log_history if "loss" in line]
     expected = [0.25, 0.5, 0.75, 1.0, (4 / 5) ** 0.5, (4 / 6) ** 0.5, (4 / 7) ** 0.5, 0.5**0.5]
     assert rates == pytest.approx(expected)
+
+
+def test_windows_that_an_architecture_cannot_read_are_refused_at_the_first_batch(
+    windows: Windows, tmp_path: Path
+) -> None:
+    sizes = {"dim": 16, "feed_forward": 16, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    config = ModelConfig(architecture="han", **sizes)  # type: ignore[arg-type]
+    model = build_model(config, vocabulary_size=40, special=SPECIAL)
+    with pytest.raises(ModelError, match=r"HanModel reads .*has `<sep>` between sentences"):
+        _trainer(model, windows, tmp_path).train()

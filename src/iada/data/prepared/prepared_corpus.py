@@ -28,7 +28,7 @@ from iada.data.windows.conditions import (
     describe_subsets,
 )
 from iada.errors import DataError
-from iada.storage import describe_files, sha256, write_json
+from iada.storage import describe_files, read_object, sha256, write_json
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -58,9 +58,9 @@ class PreparedCorpus:
                 "Make it with `iada prepare`."
             )
         try:
-            manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
+            manifest = read_object(manifest_file)
             version = manifest["format"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError):
             raise DataError(f"{manifest_file} is damaged. Prepare the corpus again.") from None
         if version != FORMAT:
             raise DataError(
@@ -68,8 +68,13 @@ class PreparedCorpus:
                 "Prepare the corpus again."
             )
         corpus = cls(path, manifest)
-        corpus._check_sizes()
-        corpus._verify_modified()
+        try:
+            corpus._check_sizes()
+            corpus._verify_modified()
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise DataError(
+                f"{manifest_file} does not describe a prepared corpus. Prepare the corpus again."
+            ) from None
         return corpus
 
     @property

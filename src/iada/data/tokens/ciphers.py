@@ -16,7 +16,7 @@ from iada.config.base import require
 from iada.config.method import AugmentConfig
 from iada.data.documents import ParallelDocument
 from iada.data.tokens.pretokenize import split_tag, untagged
-from iada.storage import write_text
+from iada.storage import read_object, write_text
 
 _FILE = "ciphers.json"
 
@@ -66,7 +66,7 @@ class Ciphers:
         path = folder / _FILE
         if not path.is_file():
             return None
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_object(path)
         return cls(*map(tuple, (content["alphabets"], content["keys"], content["tags"])))
 
 

@@ -26,7 +26,7 @@ from iada.data.tokens.languages import find_language_code
 from iada.data.tokens.pretokenize import Moses, SideName
 from iada.data.tokens.subwords import SPACE, SpecialIds, SubwordEncoding, Subwords
 from iada.errors import ConfigError, IadaError, ModelError
-from iada.storage import write_text
+from iada.storage import read_object, write_text
 
 _SETTINGS_FILE = "pretrained.json"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
@@ -169,8 +169,7 @@ class PretrainedSubwords:
     def load(cls, folder: Path) -> "PretrainedSubwords":
         """Read what `save` wrote."""
         try:
-            settings = json.loads((folder / _SETTINGS_FILE).read_text(encoding="utf-8"))
-            parsed = PretrainedSettings(**settings)
+            parsed = PretrainedSettings(**read_object(folder / _SETTINGS_FILE))
         except (OSError, ValueError, TypeError) as error:
             raise ModelError(f"{folder / _SETTINGS_FILE} cannot be read: {error}") from None
         return cls(load_tokenizer(str(folder)), parsed)

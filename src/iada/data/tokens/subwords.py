@@ -31,7 +31,7 @@ from tokenizers import (
 from iada.data.tokens.ciphers import Ciphers
 from iada.data.tokens.pretokenize import Moses, SideName, split_tag
 from iada.errors import ConfigError, ModelError
-from iada.storage import write_text
+from iada.storage import read_object, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -243,9 +243,17 @@ class Subwords:
             raise ModelError(f"{path} does not exist. Give the folder of a trained model.")
         moses_file = folder / _PRETOKENIZE_FILE
         moses = None
-        if moses_file.is_file():
-            moses = Moses(**json.loads(moses_file.read_text(encoding="utf-8")))
-        return cls(Tokenizer.from_file(str(path)), moses, Ciphers.load(folder))
+        try:
+            if moses_file.is_file():
+                moses = Moses(**read_object(moses_file))
+            return cls(Tokenizer.from_file(str(path)), moses, Ciphers.load(folder))
+        # The library raises plain exceptions.
+        except Exception as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ModelError(
+                f"{folder} does not hold an encoding that can be read. Train or prepare it again. "
+                f"({reason})"
+            ) from None
 
 
 def train_subwords(

@@ -112,6 +112,8 @@ class Rows:
     """The source once more, enciphered, where the corpus has ciphers."""
     first_sentence: Offsets | None = None
     """(windows,): source sentences before the first target sentence, where the sides differ."""
+    is_rich: npt.NDArray[np.bool_] | None = None
+    """(windows,): which windows are context-rich, where that is known."""
 
 
 class Batch(TypedDict):
@@ -140,12 +142,77 @@ class Batch(TypedDict):
     first_sentence: NotRequired[Tensor]
     """(rows,): source sentences before the first target sentence, for models that read other
     context on the source side than on the target side. Without it both begin together."""
+    is_rich: NotRequired[Tensor]
+    """(rows,) bool: which windows are context-rich, so that their loss may count more."""
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
     """Move the tensors of a batch."""
     moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in batch.items()}
     return cast(Batch, moved)
+
+
+def without_context(batch: Batch) -> tuple[Batch, Tensor]:
+    """Cut all windows down to their current parts, as if they had no context.
+
+    What opens and closes a row stays. Labels are those of the current part, its end included.
+
+    Returns:
+        The batch, and (rows, target length): where each decoder input token went; only those of the
+        current part have a place.
+    """
+    filled = batch["attention_mask"].bool()
+    source, _ = _current_places(batch["source_roles"], filled.sum(dim=1, keepdim=True))
+    labelled = (batch["labels"] >= 0).long()
+    last = labelled.shape[1] - labelled.flip(1).argmax(dim=1, keepdim=True)
+    target, moved = _current_places(batch["target_roles"], last)
+    # A label stands one place before its token: the last opening token predicts the first word.
+    lead = _leading(batch["target_roles"])
+    at = torch.arange(target.shape[1], device=target.device)
+    label_places = torch.where(at == lead - 1, target.roll(-1, dims=1) - 1, target)
+    alone: Batch = {
+        **batch,
+        "input_ids": _taken(batch["input_ids"], source, 0),
+        "attention_mask": _taken(batch["attention_mask"], source, 0),
+        "source_roles": _taken(batch["source_roles"], source, Role.SPECIAL),
+        "decoder_input_ids": _taken(batch["decoder_input_ids"], target, 0),
+        "target_roles": _taken(batch["target_roles"], target, Role.SPECIAL),
+        "labels": _taken(batch["labels"], label_places, IGNORED),
+    }
+    if "first_sentence" in batch:
+        alone["first_sentence"] = torch.zeros_like(batch["first_sentence"])
+    return alone, moved
+
+
+def _leading(roles: Tensor) -> Tensor:
+    """(rows, 1): special tokens that open each row."""
+    return (roles != Role.SPECIAL).long().argmax(dim=1, keepdim=True)
+
+
+def _current_places(roles: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where the tokens of cut rows come from, -1 beyond their end, and the way back.
+
+    Args:
+        roles: (rows, length).
+        lengths: (rows, 1), tokens of each row.
+    """
+    width = roles.shape[1]
+    at = torch.arange(width, device=roles.device).expand(roles.shape)
+    lead = _leading(roles)
+    current = (roles == Role.CURRENT).long()
+    first = current.argmax(dim=1, keepdim=True)
+    size = width - current.flip(1).argmax(dim=1, keepdim=True) - first
+    ordinary = (roles != Role.SPECIAL).long()
+    closing = lengths - (width - ordinary.flip(1).argmax(dim=1, keepdim=True))
+    total = lead + size + closing
+    places = torch.where(at < lead, at, at - lead + first)
+    places = torch.where(at < lead + size, places, at - total + lengths)
+    return places.masked_fill(at >= total, -1), at - first + lead
+
+
+def _taken(values: Tensor, places: Tensor, fill: int) -> Tensor:
+    """(rows, length): values from their places; `fill` where there is none."""
+    return values.gather(1, places.clamp(min=0)).masked_fill(places < 0, fill)
 
 
 @dataclass(frozen=True)
@@ -174,6 +241,8 @@ class Collator:
             batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
         if rows.first_sentence is not None:
             batch["first_sentence"] = torch.from_numpy(rows.first_sentence.astype(np.int64))
+        if rows.is_rich is not None:
+            batch["is_rich"] = torch.from_numpy(rows.is_rich)
         return batch
 
 

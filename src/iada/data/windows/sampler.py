@@ -1,8 +1,8 @@
 """Batches by token budget, the same on every process.
 
-The plan of an epoch is a pure function of (lengths, budget, seed, epoch, processes): every window
-once, no batch over the budget, as many batches for each process as for any other. So nothing
-hangs, nothing is seen twice, and resuming is arithmetic on the plan.
+The plan of an epoch is a pure function of (lengths, budget, seed, epoch, processes): every window,
+or every chosen one, once, no batch over the budget, as many batches for each process as for any
+other. So nothing hangs, nothing is seen twice, and resuming is arithmetic on the plan.
 """
 
 from collections.abc import Iterator
@@ -33,6 +33,7 @@ class TokenBatchSampler:
         seed: int,
         rank: int = 0,
         processes: int = 1,
+        chosen: Offsets | None = None,
     ) -> None:
         """Plan batches of windows.
 
@@ -43,7 +44,10 @@ class TokenBatchSampler:
             seed: seed of the order.
             rank: which process this sampler serves.
             processes: number of processes that share the windows.
+            chosen: (chosen,) numbers of the windows to plan; all by default.
         """
+        self._chosen = np.arange(len(lengths)) if chosen is None else chosen
+        lengths = lengths[self._chosen]
         if len(lengths) < processes:
             raise ConfigError(
                 f"{len(lengths)} windows cannot be shared by {processes} processes. Use fewer."
@@ -67,7 +71,8 @@ class TokenBatchSampler:
         # A stable sort of a shuffled order: random among windows of like lengths.
         shuffled = random.permutation(len(self._order))
         sorted_windows = shuffled[np.argsort(self._order[shuffled], kind="stable")]
-        batches = [sorted_windows[start:stop] for start, stop in pairwise(self._bounds)]
+        numbers = self._chosen[sorted_windows]
+        batches = [numbers[start:stop] for start, stop in pairwise(self._bounds)]
         return [batches[k] for k in random.permutation(len(batches)).tolist()]
 
     def __len__(self) -> int:

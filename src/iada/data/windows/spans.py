@@ -5,11 +5,14 @@ current to stop - 1 are its current part. For models that read what follows, a f
 sentences stop to end - 1 come after it. Two strategies choose the current parts. `sliding` takes
 the next `stride` sentences, so that the parts joined are the document. `multires` cuts the document
 into 1, 2, 4, ... parts of as equal sentence count as possible, down to single sentences.
+`part_of` finds the part of a
+sentence in a document that is still to be translated.
 Whatever a limit takes away is counted in a message. The limit holds for all sides of the store, so
 that an enciphered source fits where its plain one does, and counts what the frame adds.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -291,6 +294,48 @@ def _multires(store: TokenStore, max_length: int, documents: Offsets, measure: M
             max_length,
         )
     return Spans(current, current, stop).select(fits)
+
+
+def part_of(
+    lengths: Sequence[int], number: int, config: WindowConfig, frame: Frame
+) -> tuple[int, int]:
+    """Return the window of a sentence in a document of which the source alone is known.
+
+    With `multires` it is the largest part of the document that holds the sentence and fits; these
+    parts joined are the document. With `sliding` it begins with the context of the sentence and
+    ends with the last of `windows.stride` current ones.
+
+    Args:
+        lengths: source tokens of each sentence of the document.
+        number: of the sentence.
+        config: how windows are cut.
+        frame: what the model reads around and between sentences.
+
+    Returns:
+        Numbers of the first sentence and of the one after the last; always at least the sentence.
+    """
+    (per_window, per_sentence), _ = frame.extra()
+
+    def fits(first: int, stop: int) -> bool:
+        tokens = sum(lengths[first:stop]) + (stop - first) * (1 + per_sentence) + per_window
+        return tokens <= config.max_length or stop - first == 1
+
+    size, count = len(lengths), 1
+    if config.strategy == "multires":
+        while True:
+            # The last part that does not begin after the sentence; cuts as in `_multires`.
+            part = ((number + 1) * count - 1) // size
+            first, stop = part * size // count, (part + 1) * size // count
+            if fits(first, stop):
+                return first, stop
+            count *= 2
+    stop = min(number + config.stride, size)
+    while not fits(number, stop):
+        stop -= 1
+    first = max(0, number - frame.context(config))
+    while not fits(first, stop) and first < number:
+        first += 1
+    return first, stop
 
 
 def _fitting(parts: Spans, config: WindowConfig, measure: Measure) -> Spans:

@@ -51,6 +51,8 @@ class Windows:
         self.config = config
         self.frame = Frame.stock(store.special) if frame is None else frame
         self.documents = documents
+        self.is_rich: npt.NDArray[np.bool_] | None = None
+        """(windows,): which windows are context-rich, as batches say too; None if unknown."""
         measure = measure_sentences(store, config, self.frame)
         parts = current_parts(store, config, documents, measure)
         self.context: Offsets | None = None
@@ -181,6 +183,7 @@ class Windows:
             target_lengths=target.lengths,
             noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
             first_sentence=self.first_sentence(numbers),
+            is_rich=None if self.is_rich is None else self.is_rich[numbers],
         )
 
     def first_sentence(self, numbers: Offsets) -> Offsets | None:

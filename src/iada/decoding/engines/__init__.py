@@ -14,7 +14,7 @@ from transformers import MarianMTModel
 from iada.decoding.engines.ctranslate2 import has_advantage, open_ctranslate2
 from iada.decoding.engines.huggingface import open_huggingface
 from iada.decoding.engines.interface import Engine, EngineSetup
-from iada.decoding.engines.prefill.engine import open_prefill
+from iada.decoding.engines.prefill.engine import has_stock_decoder, open_prefill
 from iada.errors import ModelError
 
 
@@ -30,14 +30,17 @@ class EngineEntry:
     has_advantage: Callable[[EngineSetup], bool] = lambda _: True
     """Whether `auto` should take it rather than an engine below it in the table."""
 
+    also: Callable[[Any], bool] = lambda _: False
+    """Whether it takes a model of another class all the same."""
+
     def takes(self, model: Any) -> bool:
         """Tell whether the engine can search with a model."""
-        return self.models is None or type(model) in self.models
+        return self.models is None or type(model) in self.models or self.also(model)
 
 
 ENGINES: dict[str, EngineEntry] = {
     "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
-    "prefill": EngineEntry((MarianMTModel,), open_prefill),
+    "prefill": EngineEntry((MarianMTModel,), open_prefill, also=has_stock_decoder),
     "huggingface": EngineEntry(None, open_huggingface),
 }
 """All engines; `auto` takes the first that takes the model and has an advantage."""

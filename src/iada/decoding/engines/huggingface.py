@@ -22,7 +22,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
-from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request
+from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
 from iada.errors import ModelError
 
 # `generate` gives hypotheses that no beam has reached a score of -1e9.
@@ -32,10 +32,7 @@ _IMPOSSIBLE = -1e8
 def open_huggingface(setup: EngineSetup) -> "HuggingFaceEngine":
     """Open any encoder-decoder, in the precision it was trained in."""
     if setup.decode.precision == "int8":
-        raise ModelError(
-            f"A {type(setup.model).__name__} cannot be translated in int8: only stock models can "
-            "(MarianMTModel). Set `decode.precision: float32`."
-        )
+        raise ModelError(int8_refusal(setup.model))
     return HuggingFaceEngine(setup.model, setup.subwords.special, setup.decode)
 
 

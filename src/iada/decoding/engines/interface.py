@@ -82,11 +82,17 @@ class EngineSetup:
     @property
     def has_prefix(self) -> bool:
         """Whether sentences are translated with a target prefix."""
-        return (
-            self.windows.context > 0
-            and self.decode.target_context != "none"
-            and self.decode.unit == "sentence"
-        )
+        unit = self.decode.unit
+        reads_context = unit == "part" or (unit == "sentence" and self.windows.context > 0)
+        return reads_context and self.decode.target_context != "none"
+
+
+def int8_refusal(model: Any) -> str:
+    """Say that a model cannot be translated in int8."""
+    return (
+        f"A {type(model).__name__} cannot be translated in int8: only stock models can "
+        "(MarianMTModel). Set `decode.precision: float32`."
+    )
 
 
 def batches(requests: Sequence[Request], max_tokens: int) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import SpecialIds
-from iada.data.windows.batch import IGNORED, Collator, Role
+from iada.data.windows.batch import IGNORED, Collator, Role, without_context
 from iada.data.windows.conditions import ContextNoise
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
@@ -180,3 +181,37 @@ def test_a_framed_batch_at_once_is_the_same_windows_one_by_one(
     assert one.keys() == other.keys()
     for name in one.keys() - {"noise_key"}:
         assert one[name].tolist() == other[name].tolist(), name  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize("loss_on", ["current", "all"])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("frame", [None, *FRAMES])
+def test_a_batch_without_its_context_is_a_batch_of_windows_that_have_none(
+    store_of: StoreOf, special: SpecialIds, frame: Frame | None, stride: int, loss_on: str
+) -> None:
+    store = store_of(DOCUMENT, DOCUMENT[1:3])
+    frame = frame or Frame.stock(special)
+    config = WindowConfig(context=2, stride=stride, loss_on=loss_on)  # type: ignore[arg-type]
+    windows = Windows(store, config, frame=frame)
+    alone = Windows(store, replace(config, context=0), frame=replace(frame, after=0))
+    numbers = [(0, number) for number in range(len(windows))]
+    batch = Collator(PAD)(windows.__getitems__(numbers))
+    found, places = without_context(batch)
+    for row, (_, number) in enumerate(numbers):
+        expected = alone[0, number]
+        source, target = len(expected.source_ids), len(expected.target_ids)
+        mask = found["attention_mask"][row]
+        assert mask.tolist() == [1] * source + [0] * (len(mask) - source)
+        assert found["input_ids"][row, :source].tolist() == expected.source_ids.tolist()
+        assert found["source_roles"][row, :source].tolist() == expected.source_roles.tolist()
+        assert found["decoder_input_ids"][row, :target].tolist() == expected.target_ids.tolist()
+        assert found["target_roles"][row, :target].tolist() == expected.target_roles.tolist()
+        assert found["labels"][row, :target].tolist() == expected.labels.tolist()
+        assert (found["labels"][row, target:] == IGNORED).all()
+        for place, role in enumerate(batch["target_roles"][row].tolist()):
+            if role == Role.CURRENT:
+                moved = int(places[row, place])
+                token = batch["decoder_input_ids"][row, place]
+                assert found["decoder_input_ids"][row, moved] == token
+        if "first_sentence" in batch:
+            assert found["first_sentence"][row] == 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
 from iada.data.windows.frame import Frame
-from iada.data.windows.spans import Spans, measure_sentences, split_long_sentences
+from iada.data.windows.spans import Spans, measure_sentences, part_of, split_long_sentences
 from iada.data.windows.spans import current_parts as cut_parts
 from iada.data.windows.spans import with_context as put_context
 from iada.errors import ConfigError, DataError
@@ -263,6 +263,30 @@ def test_nothing_but_long_sentences_is_refused(store_of: StoreOf) -> None:
     config = WindowConfig(max_length=6, on_long="leave_out")
     with pytest.raises(DataError, match=r"Every sentence is longer than `windows\.max_length`"):
         sliding(store_of([LONG]), config)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=14), limit=st.integers(10, 60))
+def test_the_parts_of_a_document_are_the_largest_that_training_has(
+    store_of: StoreOf, lengths: list[int], limit: int
+) -> None:
+    """The same cuts as in training, where both sides are the same text."""
+    store = store_of([([10] * length, [20] * length) for length in lengths])
+    frame = Frame.stock(store.special)
+    config = WindowConfig(strategy="multires", max_length=limit)
+    trained = multires(store, limit) if any(lengths) else []
+    number, parts = 0, []
+    while number < len(lengths):
+        first, stop = part_of(lengths, number, config, frame)
+        assert first == number
+        parts.append((first, stop))
+        number = stop
+    for first, stop in parts:
+        assert len(frame.source([[10] * length for length in lengths[first:stop]])) <= limit
+        # Training leaves out parts without text, and no part that fits holds this one.
+        assert (first, stop) in trained or not any(lengths[first:stop])
+        larger = [(f, s) for f, s in trained if f <= first and s >= stop and s - f > stop - first]
+        assert larger == []
 
 
 STARTS = np.array([number % 10 == 0 for number in range(100)])

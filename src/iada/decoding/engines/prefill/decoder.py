@@ -1,4 +1,4 @@
-"""A stock Marian model whose decoder shares one key-value cache between the beams of a row.
+"""A model with Marian's decoder, which shares one key-value cache between the beams of a row.
 
 The cache of a row holds first the keys and values of its prefix, then one entry per beam and step.
 A mask says which entries each beam attends to, so reordering beams copies no keys or values. All
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.decoding.engines.prefill.int8 import Attention
+from iada.models.document import DocumentModel
 
 
 @dataclass
@@ -108,7 +109,7 @@ class KeyValueCache:
 
 
 class MarianSearchModel:
-    """The parts of a `MarianMTModel` that a search needs.
+    """The parts of a `MarianMTModel`, or of a document-level model like it, that a search needs.
 
     Linear layers are called as modules, so they may have been replaced by quantised ones.
     """
@@ -117,10 +118,11 @@ class MarianSearchModel:
         """Look up the parts of a model.
 
         Args:
-            model: a stock `MarianMTModel`.
+            model: a stock `MarianMTModel`, or a `DocumentModel` with a stock decoder.
             attention: how to attend.
         """
         self.attention = attention
+        self.encode_window = model.encode_window if isinstance(model, DocumentModel) else None
         self.encoder = model.model.encoder
         self.decoder = model.model.decoder
         self.projection = model.lm_head
@@ -133,7 +135,12 @@ class MarianSearchModel:
         return (logits if self.logits_bias is None else logits + self.logits_bias).float()
 
     def prefill(
-        self, source: Tensor, source_mask: Tensor, prefix: Tensor, prefix_lengths: Tensor
+        self,
+        source: Tensor,
+        source_mask: Tensor,
+        prefix: Tensor,
+        prefix_lengths: Tensor,
+        first_sentence: Tensor,
     ) -> tuple[Tensor, KeyValueCache]:
         """Encode sources and read target prefixes, each in one pass.
 
@@ -142,12 +149,18 @@ class MarianSearchModel:
             source_mask: like `source`, bool.
             prefix: (rows, prefix length) ids, padded on the right.
             prefix_lengths: (rows,).
+            first_sentence: (rows,) source sentences before the one to translate, for models that
+                encode windows.
 
         Returns:
             The hidden state after each prefix (rows, dim), and the cache, with one beam per row.
         """
-        source_mask = source_mask[:, None, None, :]
-        encoded = self._encode(source, None if bool(source_mask.all()) else source_mask)
+        if self.encode_window is not None:
+            encoded, source_mask = self.encode_window(source, source_mask, first_sentence)
+            source_mask = source_mask[:, None, None, :]
+        else:
+            source_mask = source_mask[:, None, None, :]
+            encoded = self._encode(source, None if bool(source_mask.all()) else source_mask)
         length = prefix.shape[1]
         hidden = _embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
         last = prefix_lengths - 1

@@ -1,4 +1,4 @@
-"""Our own beam search for stock Marian models: the target prefix is read in one pass.
+"""Our own beam search for models with Marian's decoder: the target prefix is read in one pass.
 
 Sources and prefixes are encoded in small groups of similar length, then the beams of all sentences
 are extended together, and finished sentences leave the batch. Results are those of `generate`.
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
-from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request
+from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
 from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
 from iada.decoding.engines.prefill.int8 import (
     Attention,
@@ -22,6 +22,7 @@ from iada.decoding.engines.prefill.int8 import (
 )
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
 from iada.errors import ModelError
+from iada.models.document import DocumentModel
 
 # Padded tokens of one side that are encoded at once: enough for full speed, and little padding.
 _GROUP_TOKENS = 768
@@ -31,9 +32,17 @@ _LOGIT_ROWS = 160
 _TIDY_INTERVAL = 4
 
 
+def has_stock_decoder(model: Any) -> bool:
+    """Tell whether a document-level model has the decoder of a stock one."""
+    return isinstance(model, DocumentModel) and model.has_stock_decoder
+
+
 def open_prefill(setup: EngineSetup) -> "PrefillEngine":
     """Open a stock model, in int8 where this machine can compute it."""
     is_int8 = setup.decode.precision == "int8"
+    if is_int8 and isinstance(setup.model, DocumentModel):
+        # Between its 8-bit layers attention would have to add without rounding.
+        raise ModelError(int8_refusal(setup.model))
     if is_int8 and (setup.model.device.type != "cpu" or not is_available()):
         raise ModelError(
             "int8 needs a CPU and a PyTorch that was built with oneDNN. Set "
@@ -51,7 +60,7 @@ class PrefillEngine:
         """Prepare a model.
 
         Args:
-            model: a stock `MarianMTModel`.
+            model: a stock `MarianMTModel`, or a `DocumentModel` with a stock decoder.
             special: ids of the special tokens.
             config: how to search.
         """
@@ -89,6 +98,7 @@ class PrefillEngine:
             source = _pad([r.source for r in requests[group]], self.special.pad)
             prefix = _pad([r.prefix for r in requests[group]], self.special.pad)
             lengths = torch.tensor([len(r.prefix) for r in requests[group]])
+            first = torch.tensor([r.inputs.get("first_sentence", 0) for r in requests[group]])
             is_source = torch.arange(source.shape[1]) < torch.tensor(
                 [[len(r.source)] for r in requests[group]]
             )
@@ -97,6 +107,7 @@ class PrefillEngine:
                 is_source.to(self.device),
                 prefix.to(self.device),
                 lengths.to(self.device),
+                first.to(self.device),
             )
             hidden.append(states)
             caches.append(cache)
