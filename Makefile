@@ -13,7 +13,7 @@ INSTALL := $(PIP) install -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive lint docs wheel newest clean
+.PHONY: help demo test exhaustive browser lint docs wheel newest clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,17 @@ demo: $(VENV)/runtime.stamp  ## train, translate, score and report on the embedd
 	$(BIN)/iada demo
 
 test: lint  ## run lint, then every test with coverage
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not exhaustive" --cov --cov-report=term --cov-fail-under=90
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not exhaustive and not browser" --cov --cov-report=term --cov-fail-under=90
 
 exhaustive: $(VENV)/dev.stamp  ## run the tests that try every case of what others sample
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(PYTEST_WORKERS) -m exhaustive
+
+browser: $(VENV)/dev.stamp  ## look at the pages in Chromium, installed where that is allowed
+	$(INSTALL) -e '.[browser]' || echo "playwright cannot be installed, so these tests are skipped"
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+		|| { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium; } \
+		|| echo "Chromium cannot be installed, so these tests are skipped"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser -rs
 
 lint: $(VENV)/dev.stamp  ## check style, format and types
 	$(BIN)/ruff check .
@@ -58,7 +65,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained]'
+	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained,serve,thresholds]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python

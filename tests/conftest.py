@@ -1,7 +1,9 @@
-"""What several groups of tests share: a byte-pair encoding, a small corpus, one trained run."""
+"""What several groups of tests share: an encoding, a small corpus, one trained run, a browser."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -14,7 +16,62 @@ from iada.data.mini import MiniConfig, write_mini_corpus
 from iada.data.tokens.subwords import SpecialIds, Subwords, train_subwords
 from iada.training.train import train
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 SPECIAL = SpecialIds(pad=0, bos=1, eos=2, unk=3, sep=4, mask=5)
+
+# Chromium as root, and without the services of its maker, which it would look up at every start.
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# Text with the background that really lies behind it, as the browser blends them.
+CONTRASTS = """() => {
+  const parse = (colour) => {
+    const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+    return colour.startsWith("color(srgb") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
+  };
+  const over = (top, below) => [0, 1, 2].map((i) => top[3] * top[i] + (1 - top[3]) * below[i]);
+  const luminance = (colour) => {
+    const [r, g, b] = colour.map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const background = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) {
+      layers.push(parse(getComputedStyle(at).backgroundColor));
+    }
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+  };
+  const opacity = (element) => {
+    let share = 1;
+    for (let at = element; at; at = at.parentElement) share *= getComputedStyle(at).opacity;
+    return share;
+  };
+  document.querySelectorAll("details").forEach((details) => { details.open = true; });
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const element = node.parentElement;
+    if (!node.data.trim() || ["script", "style", "title", "desc"].includes(element.localName)) {
+      continue;
+    }
+    const style = getComputedStyle(element);
+    const paper = background(element.closest("svg")?.parentElement ?? element);
+    const ink = parse(element.closest("svg") ? style.fill : style.color);
+    const shown = over([...ink.slice(0, 3), ink[3] * opacity(element)], paper);
+    const [low, high] = [luminance(shown), luminance(paper)].sort((a, b) => a - b);
+    found.push([(high + 0.05) / (low + 0.05), node.data.trim().slice(0, 40)]);
+  }
+  return found;
+}"""
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +158,24 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip("needs the real corpora in ../shared/data, which are not part of the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator["Browser"]:
+    """Chromium; `make browser` installs what it needs."""
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright: pip install 'iada[browser]'"
+    )
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("needs Chromium on the PATH")
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=program, args=[*CHROMIUM_FLAGS])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def contrasts() -> str:
+    """A script that returns the contrast of every piece of text on a page, with the text."""
+    return CONTRASTS

@@ -21,6 +21,7 @@ LAYERS = (
     "analysis",
     "experiments",
     "report",
+    "serving",
     "cli",
 )
 # Serve all layers, so they may use none of them.

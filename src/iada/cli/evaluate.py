@@ -20,7 +20,7 @@ from iada.config.run import load_run_config
 from iada.errors import ConfigError
 from iada.evaluation.comet import with_own_comet
 from iada.evaluation.metrics import METRICS
-from iada.report.tables import MISSING, Cell, Column, Table
+from iada.report.tables import MISSING, Cell, Column, Table, number_cell, significance_table
 
 if TYPE_CHECKING:
     from iada.evaluation.metrics import SegmentScorer
@@ -38,7 +38,7 @@ def systems_table(systems: Mapping[str, Scores]) -> Table:
             (
                 Cell(name, name),
                 *(_score(scores.get(key, {}).get("score")) for key in shown),
-                _number(length["ratio"], 3),
+                number_cell(length["ratio"], 3),
                 Cell(output["empty"], str(output["empty"])),
             )
         )
@@ -49,37 +49,6 @@ def systems_table(systems: Mapping[str, Scores]) -> Table:
         signatures.setdefault(found, []).append(METRICS[key].label)
     notes = tuple(f"{', '.join(keys)}: {found}" for found, keys in signatures.items())
     return Table((Column("System", numeric=False), *map(Column, names)), tuple(rows), notes)
-
-
-def significance_table(significance: Mapping[str, Scores]) -> Table:
-    """Show each system's difference from the baseline, its interval, and the p-values.
-
-    The second one is corrected for the number of comparisons in the table.
-    """
-    rows = []
-    for key, found in significance.items():
-        for name, comparison in found["systems"].items():
-            interval = comparison.get("interval")
-            bounds = MISSING
-            if interval is not None:
-                bounds = f"{interval['low']:+.2f} to {interval['high']:+.2f}"
-            rows.append(
-                (
-                    Cell(name, name),
-                    Cell(key, METRICS[key].label),
-                    Cell(comparison["difference"], f"{comparison['difference']:+.2f}"),
-                    Cell(None, bounds),
-                    _number(comparison["p_value"], 4),
-                    _number(comparison.get("p_holm"), 4),
-                    Cell(found["units"], str(found["units"])),
-                )
-            )
-    names = ("Difference", "95% interval", "p", "p (Holm)", "Units")
-    columns = (Column("System", numeric=False), Column("Metric", numeric=False))
-    notes = tuple(
-        f"{METRICS[key].label}: {found['signature']}" for key, found in significance.items()
-    )
-    return Table((*columns, *map(Column, names)), tuple(rows), notes)
 
 
 def position_table(scores: Scores) -> Table:
@@ -133,11 +102,7 @@ def _accuracy(tally: Scores) -> Cell:
 
 
 def _score(value: float | None) -> Cell:
-    return _number(value, 2)
-
-
-def _number(value: float | None, digits: int) -> Cell:
-    return Cell(value, MISSING if value is None else f"{value:.{digits}f}")
+    return number_cell(value, 2)
 
 
 EXAMPLES = (
@@ -174,6 +139,8 @@ class EvaluateCommand:
     folder, which `train.rich.scores` reads."""
     output: Path | None = None
     """File to write the scores of hypothesis files to, as JSON."""
+    pearmut: Path | None = None
+    """File to write a campaign of Pearmut to, in which people judge the translations."""
     metrics: Annotated[EvaluateConfig, tyro.conf.arg(name="")] = field(
         default_factory=lambda: with_own_comet(EvaluateConfig())
     )
@@ -196,11 +163,18 @@ class EvaluateCommand:
             )
         if self.run is None and self.data != DataConfig():
             raise ConfigError("`--data` is the corpus of a run. Give a run folder.")
+        has_source = self.source is not None or (
+            self.reference is not None and ".jsonl" in self.reference.suffixes
+        )
+        if self.run is None and self.pearmut is not None and not has_source:
+            raise ConfigError(
+                "`--pearmut` needs the source text, for people to read. Give `--source`."
+            )
         if self.run is None and self.cxmi:
             raise ConfigError("`--cxmi` needs a model. Give a run folder.")
         if self.cxmi_split != "test" and not self.cxmi:
             raise ConfigError("`--cxmi_split` goes with `--cxmi`.")
-        if self.run is None and self.metrics.comet_python is not None and self.source is None:
+        if self.run is None and self.metrics.comet_python is not None and not has_source:
             raise ConfigError("COMET needs the source text. Give `--source`.")
 
 
@@ -235,7 +209,41 @@ def run(command: EvaluateCommand) -> Path | None:
     if command.run is not None and not _share_work(command):
         return None
     with _comet(command.metrics) as scorer:
-        return _score_run(command, scorer) if command.run else _score_files(command, scorer)
+        path = _score_run(command, scorer) if command.run else _score_files(command, scorer)
+    if command.pearmut is not None:
+        _write_campaign(command, command.pearmut)
+    return path
+
+
+def _write_campaign(command: EvaluateCommand, path: Path) -> None:
+    """Write what people need to judge the translations side by side."""
+    from iada.decoding.files import translations_name
+    from iada.evaluation.people import campaign
+    from iada.evaluation.realignment import realign_documents
+    from iada.evaluation.score_files import read_files, read_translations
+    from iada.runs.folder import RunFolder
+    from iada.storage import write_json
+
+    others = [] if command.baseline is None else [command.baseline]
+    if command.run is not None:
+        data = _corpus(command) or RunFolder(command.run).config().data
+        name = translations_name(data)
+        paths = {
+            one.name: RunFolder(one).translations / name if one.is_dir() else one
+            for one in (command.run, *others)
+        }
+        texts = read_translations(paths, data, "test")
+    else:
+        assert command.reference is not None
+        given = list(dict.fromkeys((*others, *command.hypothesis)))
+        texts = read_files(given, command.reference, command.source, boundaries=command.boundaries)
+    assert texts.sources is not None
+    systems = {
+        name: realign_documents(documents, texts.references)[0]
+        for name, documents in texts.systems.items()
+    }
+    write_json(path, campaign(systems, texts.sources, texts.references, name=path.stem))
+    print(f"{path}: start with `pearmut add {path.name}` and `pearmut run`.", file=sys.stderr)
 
 
 def _check_paths(command: EvaluateCommand) -> None:

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prepare": ("iada.cli.prepare", "check a corpus, learn its encoding, store its tokens"),
     "train": ("iada.cli.train", "train a model from a YAML recipe"),
     "translate": ("iada.cli.translate", "translate documents with a trained model"),
+    "serve": ("iada.cli.serve", "a page on this machine that translates, compares and explains"),
     "evaluate": ("iada.cli.evaluate", "score translations: BLEU, chrF, COMET, significance"),
     "contrast": ("iada.cli.contrast", "contrastive accuracy: does the model use its context?"),
     "inspect": ("iada.cli.inspect", "importance and replacement probability of every token"),

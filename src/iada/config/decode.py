@@ -56,6 +56,9 @@ class DecodeConfig:
     n_best: int = 1
     """Number of translations of each sentence; more than 1 are written to
     `<output>.nbest.jsonl` with their scores."""
+    mbr: bool = False
+    """Choose among the `n_best` translations of a sentence the one that agrees most with the
+    others by chrF (minimum Bayes risk), rather than the most probable."""
 
     @property
     def one_by_one(self) -> bool:
@@ -73,6 +76,8 @@ class DecodeConfig:
         require(documents >= 1, "decode.open_documents", "at least 1", documents)
         rule = f"between 1 and `decode.beam` ({self.beam})"
         require(1 <= self.n_best <= self.beam, "decode.n_best", rule, self.n_best)
+        rule = "at least 2 with `decode.mbr`"
+        require(self.n_best > 1 or not self.mbr, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
         has_int8 = self.precision != "int8" or self.engine != "huggingface"
         require(has_int8, "decode.engine", rule, self.engine)

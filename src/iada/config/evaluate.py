@@ -27,6 +27,9 @@ class EvaluateConfig:
     tokenized: bool = False
     """The texts are tokenised already: BLEU takes their spaces as they are. For comparison with
     papers that report tokenised BLEU (multi-bleu.perl)."""
+    realign: bool = True
+    """Re-align documents with another number of sentences than their reference, by chrF, so that
+    they have sentence scores too; off, they have document scores alone."""
     test: SignificanceTest = "randomization"
     """Paired approximate randomisation, or the paired bootstrap (Koehn, 2004) that the paper uses,
     whose p-values are too small."""

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -285,20 +285,42 @@ class DocumentTranslator:
         total = self.check(inputs) if total is None else total
         if isinstance(inputs, Iterator):
             raise TypeError("The documents are read twice: give a list, not an iterator.")
-        rules = RequestRules(
-            self.windows,
-            self.decode,
-            self.subwords.special,
-            max_positions(self.model),
-            self.frame,
-        )
         sample = None
         if self.decode.source_context == "random":
             seed = self.decode.context_seed
             sample = sample_context((given.document for given in inputs), seed)
         is_main = self.processes.is_main
+        rules = self._rules(self.decode)
         wavefront = Wavefront(engine or self.engine, self.subwords, rules, sample, is_main)
         yield from wavefront.translate(inputs, total, numbers)
+
+    def follow(
+        self,
+        sentences: Sequence[str],
+        kept: Sequence[str | None] = (),
+        *,
+        with_context: bool = True,
+    ) -> Iterator[str]:
+        """Yield the translation of each sentence of one document as soon as it is found.
+
+        Args:
+            sentences: the document.
+            kept: translations that stand as they are, such as those that a person has corrected;
+                None where there is none yet. They are the context of the sentences after them.
+            with_context: whether the model sees the sentences before, and their translations.
+        """
+        decode = replace(self.decode, source_context="gold", target_context="own")
+        if not with_context:
+            # Whole windows have no target context in any case.
+            target: Literal["own", "none"] = "own" if decode.unit == "window" else "none"
+            decode = replace(decode, source_context="none", target_context=target)
+        wavefront = Wavefront(self.engine, self.subwords, self._rules(decode))
+        yield from wavefront.follow(Document("document", tuple(sentences)), kept)
+
+    def _rules(self, decode: DecodeConfig) -> RequestRules:
+        """Return how windows become requests of this model."""
+        positions = max_positions(self.model)
+        return RequestRules(self.windows, decode, self.subwords.special, positions, self.frame)
 
     def score(self, documents: Sequence[ParallelDocument]) -> list[float]:
         """Return the log-probability of each document's last target sentence in its context.

@@ -37,6 +37,7 @@ from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.data.windows.frame import Frame
 from iada.data.windows.spans import part_of
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
+from iada.decoding.mbr import by_agreement
 from iada.errors import DataError, ModelError
 
 _SAMPLE = 10_000
@@ -316,6 +317,28 @@ class Wavefront:
                     yield _to_translation(finished.pop(unwritten.popleft()))
         self._report()
 
+    def follow(self, document: Document, kept: Sequence[str | None]) -> Iterator[str]:
+        """Yield the translation of each sentence of one document as soon as it is found.
+
+        Args:
+            document: what to translate.
+            kept: translations that stand as they are; None where there is none yet.
+        """
+        state = self._encode(0, TranslationInput(document))
+        self._open = [state]
+        while not state.is_finished:
+            number = len(state.texts)
+            known = kept[number] if number < len(kept) else None
+            if known is not None and state.source[number]:
+                text = _to_one_line(known)
+                (ids,) = self.subwords.encode([text], "target")
+                state.append(text, ids, [Alternative(text, 0.0)])
+            elif not state.skip_empty():
+                # After a miscounted window the sentence is missing: the next wave tries again.
+                self._wave()
+            yield from state.texts[number:]
+        self._report()
+
     def _encode(self, number: int, given: TranslationInput) -> DocumentState:
         document = given.document
         source = self.subwords.encode(document.sentences, "source")
@@ -373,6 +396,8 @@ class Wavefront:
                 self.miscounted += 1
                 document.dropped_context += 1
                 return
+        if self.rules.decode.mbr:
+            usable = [usable[number] for number in by_agreement([one.text for one in usable])]
         text = usable[0].text
         # Context is segmented as in training, whatever pieces the search chose.
         (ids,) = self.subwords.encode([text], "target")

@@ -1,7 +1,7 @@
 """Score files of translations, from any system, against a file of references."""
 
-import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
@@ -9,14 +9,13 @@ from iada.config.data import Boundaries, DataConfig, FileFormat, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.file_format import HYPOTHESIS
+from iada.data.formats.jsonl import JsonProblem, parse_json
 from iada.data.formats.lines import read_lines
 from iada.data.formats.readers import FORMATS, file_format, read_documents, read_split
 from iada.data.formats.text import DOCUMENT_MARKER, Span, documents_of, split_documents
 from iada.errors import DataError
 from iada.evaluation.metrics import SegmentScorer, is_aligned
 from iada.evaluation.scores import evaluate, evaluate_systems
-
-logger = logging.getLogger(__name__)
 
 
 def score_files(
@@ -33,8 +32,9 @@ def score_files(
     """Score translations whose documents are those of the reference file.
 
     The reference says where documents begin; a hypothesis may be an empty line, which is an empty
-    translation. A hypothesis with other lines than the reference must have as many documents, and
-    then only document scores are given.
+    translation. A hypothesis with other lines than the reference must have as many documents, which
+    are then re-aligned. Files of WMT (`.jsonl`: `doc_id`, `src_text` and `refs`; `doc_id` and
+    `hypothesis`) name their documents and hold their source.
 
     Args:
         hypothesis: the translations.
@@ -49,7 +49,7 @@ def score_files(
     Returns:
         What `evaluate` returns.
     """
-    documents = _Documents(reference, source, boundaries)
+    documents = _documents(reference, source, boundaries)
     return evaluate(
         documents.translated(hypothesis),
         documents.references,
@@ -116,20 +116,46 @@ def compare_split(
     Returns:
         What `evaluate_systems` returns.
     """
+    texts = read_translations(hypotheses, data, split)
+    return evaluate_systems(
+        texts.systems,
+        texts.references,
+        baseline=baseline,
+        config=config,
+        language=data.target_language,
+    )
+
+
+@dataclass(frozen=True)
+class SplitTranslations:
+    """What several systems made of a split, document by document."""
+
+    systems: Mapping[str, Sequence[Document]]
+    references: Sequence[Document]
+    sources: Sequence[Document] | None
+
+
+def read_translations(
+    hypotheses: Mapping[str, Path], data: DataConfig, split: Split
+) -> SplitTranslations:
+    """Read translations of a split, whatever its form, with source and references.
+
+    Args:
+        hypotheses: translations by name of the system.
+        data: the corpus.
+        split: which part of it was translated.
+    """
     form = file_format(data, split)
     if form == "text" and not data.hold_out:
         source, reference = data.paths(split)
         files = _Documents(reference, source, data.boundaries)
         systems = {name: files.translated(path) for name, path in hypotheses.items()}
-        references = files.references
-    else:
-        documents = read_split(data, split)
-        systems = {
-            name: _translated(path, documents, data, form) for name, path in hypotheses.items()
-        }
-        references = [document.target for document in documents]
-    return evaluate_systems(
-        systems, references, baseline=baseline, config=config, language=data.target_language
+        return SplitTranslations(systems, files.references, files.sources)
+    documents = read_split(data, split)
+    return SplitTranslations(
+        {name: _translated(path, documents, data, form) for name, path in hypotheses.items()},
+        [document.target for document in documents],
+        [document.source for document in documents],
     )
 
 
@@ -183,7 +209,7 @@ def compare_files(
     Returns:
         What `evaluate_systems` returns.
     """
-    documents = _Documents(reference, source, boundaries)
+    documents = _documents(reference, source, boundaries)
     others = [path for path in hypotheses if path != baseline]
     paths = [*([] if baseline is None else [baseline]), *others]
     if repeated := {str(path) for path in paths if paths.count(path) > 1}:
@@ -198,6 +224,70 @@ def compare_files(
         language=language,
         scorer=scorer,
     )
+
+
+def read_files(
+    hypotheses: Sequence[Path], reference: Path, source: Path | None, *, boundaries: Boundaries
+) -> SplitTranslations:
+    """Read translations with references and source; systems are named as in `compare_files`."""
+    documents = _documents(reference, source, boundaries)
+    systems = zip(_names(hypotheses), map(documents.translated, hypotheses), strict=True)
+    return SplitTranslations(dict(systems), documents.references, documents.sources)
+
+
+def _documents(
+    reference: Path, source: Path | None, boundaries: Boundaries
+) -> "_Documents | _WmtDocuments":
+    if ".jsonl" not in reference.suffixes:
+        return _Documents(reference, source, boundaries)
+    if source is not None:
+        raise DataError(f"{reference} holds its source itself. Leave out `--source`.")
+    return _WmtDocuments(reference)
+
+
+class _WmtDocuments:
+    """The documents of a JSON lines file of WMT: `doc_id`, `src_text`, `refs`."""
+
+    def __init__(self, reference: Path) -> None:
+        self.path = reference
+        read = [d for d in read_documents(reference) if isinstance(d, ParallelDocument)]
+        self.references = [document.target for document in read]
+        self.sources: list[Document] | None = [document.source for document in read]
+        self.records = [record["doc_id"] for record in _json_objects(reference, ("doc_id",))]
+
+    def translated(self, path: Path) -> list[Document]:
+        """Read `doc_id` and `hypothesis` of each line, in any order; every document is needed."""
+        found = {
+            record["doc_id"]: record["hypothesis"]
+            for record in _json_objects(path, ("doc_id", "hypothesis"))
+        }
+        if missing := [name for name in self.records if name not in found]:
+            raise DataError(
+                f"{path} lacks {len(missing)} of the {len(self.records)} documents of {self.path}, "
+                f"the first of them {missing[0]}."
+            )
+        return [
+            Document(name, tuple(filter(str.strip, found[name].split("\n"))))
+            for name in self.records
+        ]
+
+
+def _json_objects(path: Path, fields: tuple[str, ...]) -> list[dict[str, str]]:
+    """Read the texts in some fields of every line."""
+    records = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            content = parse_json(line)
+        except JsonProblem as problem:
+            raise DataError(f"{path}:{number}: {problem.message}") from None
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(field), str) for field in fields
+        ):
+            raise DataError(f"{path}:{number}: needs the fields {' and '.join(fields)}, as text.")
+        records.append({field: content[field] for field in fields})
+    return records
 
 
 class _Documents:
@@ -228,14 +318,7 @@ class _Documents:
                 f"{problem} Score the translation of the very same lines, or of the very same "
                 f"documents ({len(own)} and {len(self.spans)} here)."
             )
-        documents = documents_of(path, lines, own)
-        if not is_aligned(documents, self.references):
-            logger.warning(
-                "%s Documents agree in number, so document scores are given, but no sentence "
-                "scores.",
-                problem,
-            )
-        return documents
+        return documents_of(path, lines, own)
 
     def _misalignment(self, path: Path, lines: list[str]) -> str | None:
         """Say what keeps a file from corresponding to the reference line by line."""

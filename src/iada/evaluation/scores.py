@@ -6,6 +6,7 @@ that loses track in long documents shows it there: quality falls from the first 
 last. Groups become wider with the distance from the start, as documents become rarer.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -24,6 +25,8 @@ from iada.evaluation.metrics import (
     measure_levels,
     sentences_of,
 )
+from iada.evaluation.people import add_agreement
+from iada.evaluation.realignment import realign_documents
 from iada.evaluation.significance import (
     Comparison,
     Measurement,
@@ -31,6 +34,8 @@ from iada.evaluation.significance import (
     paired_bootstrap,
     paired_randomization,
 )
+
+logger = logging.getLogger(__name__)
 
 
 def length_statistics(bleu: Measurement, number: int) -> dict[str, float]:
@@ -201,8 +206,9 @@ def evaluate(
 
     Returns:
         `s_bleu`, `d_bleu`, `chrf` and `d_chrf`, each with `score` and `signature`; `length`,
-        `output` and `by_position`. Where documents have other numbers of sentences than their
-        references, only what is measured on whole documents. With a baseline also `baseline`, its
+        `output` and `by_position`. Documents with other numbers of sentences than their references
+        are re-aligned and counted in `realigned`; with `evaluate.realign` off, there is only what
+        is measured on whole documents. With a baseline also `baseline`, its
         scores, and `significance`, for each metric.
     """
     systems = {"hypothesis": hypotheses}
@@ -255,20 +261,45 @@ def evaluate_systems(
         raise DataError("COMET needs the source text. Give the source documents too.")
     # The first system of a level is the one that the others are compared with.
     names = sorted(systems, key=lambda name: name != baseline)
+    realigned: dict[str, int] = {}
+    if config.realign:
+        systems, realigned = _realign(systems, references)
     ordered = {name: systems[name] for name in names}
     given = Translations(ordered, references, sources, config, language, scorer)
     levels = measure_levels(given)
     result: dict[str, object] = {
         "systems": {
-            name: _scores(name, systems[name], references, sources, levels) for name in systems
+            name: _scores(name, systems[name], references, sources, levels)
+            | ({"realigned": realigned[name]} if realigned.get(name) else {})
+            for name in systems
         }
     }
     if baseline is not None:
         comparable = [level for level in levels if baseline in level.names and level.names[1:]]
         significance = {k: v for level in comparable for k, v in compare(level, config).items()}
         add_holm(significance)
+        add_agreement(significance)
         result |= {"baseline": baseline, "significance": significance}
     return result
+
+
+def _realign(
+    systems: Mapping[str, Sequence[Document]], references: Sequence[Document]
+) -> tuple[dict[str, Sequence[Document]], dict[str, int]]:
+    """Give documents the sentences of the references; count those of each system that had not."""
+    found: dict[str, Sequence[Document]] = {}
+    counts = {}
+    for name, documents in systems.items():
+        found[name], counts[name] = realign_documents(documents, references)
+        if counts[name]:
+            logger.warning(
+                "%s: %d of %d documents have another number of sentences than their reference; "
+                "sentence scores are those of the text as re-aligned by chrF.",
+                name,
+                counts[name],
+                len(documents),
+            )
+    return found, counts
 
 
 def _scores(

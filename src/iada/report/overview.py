@@ -17,6 +17,7 @@ from iada.config.base import read_yaml
 from iada.errors import ConfigError, RunError
 from iada.experiments.definitions import experiment_names
 from iada.experiments.results import RESULTS_FILE, Results, read_results
+from iada.report.own_runs import compare_own_runs
 from iada.report.page import Block, Paragraph, Section, TableBlock, count
 from iada.report.paper import complete
 from iada.report.run_sections import (
@@ -180,11 +181,16 @@ def report_sections(
     groups, unread = _training_groups(material)
     left_out = [*material.left_out, *unread]
     runs = material.runs
+    compared = compare_own_runs(runs)
+    left_out += compared.problems
     sections = [
-        _answers(material, left_out, "" if heat_map else heat_map_note),
+        _answers(material, compared.verdicts, left_out, "" if heat_map else heat_map_note),
         help_section(material.experiments),
         *experiment_sections(material.experiments),
-        results_section(runs, title="Other runs") if runs else None,
+        results_section(runs, title="Other runs" if material.experiments else "Runs")
+        if runs
+        else None,
+        *compared.sections,
         pronoun_section(runs, title="Pronouns of other runs") if runs else None,
         training_section(groups),
         importance_section(heat_map, heat_map_note),
@@ -226,12 +232,16 @@ def run_with_importance(material: Material) -> Path | None:
     return next((path for path in folders if RunFolder(path).model.is_dir()), None)
 
 
-def _answers(material: Material, left_out: Sequence[str], note: str) -> Section | None:
+def _answers(
+    material: Material, verdicts: Sequence[str], left_out: Sequence[str], note: str
+) -> Section | None:
     found = material.experiments
     blocks: list[Block] = []
     if found:
         blocks.append(Paragraph(importance_sentence(help_gains(found)), strong=True))
     blocks += [Paragraph(answer.headline) for answer in importance_verdicts(found)]
+    # Of runs alone, the first verdict is what the reader came for.
+    blocks += [Paragraph(text, not found and text is verdicts[0]) for text in verdicts]
     blocks += map(Paragraph, missing_experiments(found))
     if left_out:
         blocks.append(Paragraph(f"Left out: {'; '.join(left_out)}."))

@@ -6,7 +6,7 @@ the same tables.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,56 @@ def differences_table(runs: Sequence[RunSummary]) -> Table:
             rows.append((Cell(key, key), *(_setting(value) for value in values)))
     names = (Column(system.name, numeric=False) for system in systems)
     return Table((Column("Setting", numeric=False), *names), tuple(rows))
+
+
+def significance_table(significance: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Show each system's difference from the baseline, its interval, and the p-values.
+
+    The second one is corrected for the number of comparisons in the table.
+    """
+    rows = []
+    compared = [one for found in significance.values() for one in found["systems"].values()]
+    has_people = any("people_agree" in one for one in compared)
+    for key, found in significance.items():
+        for name, comparison in found["systems"].items():
+            interval = comparison.get("interval")
+            bounds = MISSING
+            if interval is not None:
+                bounds = f"{interval['low']:+.2f} to {interval['high']:+.2f}"
+            rows.append(
+                (
+                    Cell(name, name),
+                    Cell(key, METRICS[key].label),
+                    Cell(comparison["difference"], f"{comparison['difference']:+.2f}"),
+                    Cell(None, bounds),
+                    number_cell(comparison["p_value"], 4),
+                    number_cell(comparison.get("p_holm"), 4),
+                    Cell(found["units"], str(found["units"])),
+                    *([_people(comparison.get("people_agree"))] if has_people else []),
+                )
+            )
+    names = ["Difference", "95% interval", "p", "p (Holm)", "Units"]
+    columns = (Column("System", numeric=False), Column("Metric", numeric=False))
+    notes = tuple(
+        f"{METRICS[key].label}: {found['signature']}" for key, found in significance.items()
+    )
+    if has_people:
+        names.append("People agree %")
+        notes += (
+            "People agree: share of pairs of systems with such a difference that people rank as "
+            "the metric does (Kocmi et al., 2024); whether the difference is chance is another "
+            "matter.",
+        )
+    return Table((*columns, *map(Column, names)), tuple(rows), notes)
+
+
+def _people(share: float | None) -> Cell:
+    return number_cell(None if share is None else 100 * share, 0)
+
+
+def number_cell(value: float | None, digits: int) -> Cell:
+    """Return a number, or the dash of what was not measured."""
+    return Cell(value, MISSING if value is None else f"{value:.{digits}f}")
 
 
 def to_text(table: Table) -> str:

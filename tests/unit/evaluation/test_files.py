@@ -61,29 +61,41 @@ def test_files_with_other_lines_and_documents_are_refused(write: Write, boundari
 
 
 @pytest.mark.parametrize(
-    "text", ["a b c d e f g h i j\n\nk l m n o\n", "a b c\nd e f\ng h i j\n\nk l m n o\n"]
+    ("text", "least"),
+    [
+        ("a b c d e f g h i j\n\nk l m n o\n", 100),
+        # The second line belongs to two sentences and stays with one of them.
+        ("a b c\nd e f\ng h i j\n\nk l m n o\n", 85),
+    ],
 )
-def test_the_same_documents_in_other_lines_have_document_scores(
-    write: Write, text: str, caplog: pytest.LogCaptureFixture
+def test_the_same_documents_in_other_lines_are_realigned(
+    write: Write, text: str, least: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     reference = write("r", REFERENCE)
     found: dict[str, Any] = score_files(
         write("h", text), reference, reference, boundaries="blank_line"
     )
     assert found["d_bleu"]["score"] == pytest.approx(100)
-    assert "s_bleu" not in found
-    assert "no sentence scores" in caplog.text
+    assert found["s_bleu"]["score"] >= least - 1e-6
+    assert found["realigned"] == 1
+    assert "1 of 2 documents have another number of sentences" in caplog.text
+    config = EvaluateConfig(realign=False)
+    as_given = score_files(
+        write("h", text), reference, reference, boundaries="blank_line", config=config
+    )
+    assert as_given["d_bleu"] == found["d_bleu"]
+    assert "s_bleu" not in as_given
 
 
-def test_as_many_lines_in_other_places_have_document_scores(
+def test_as_many_lines_in_other_places_are_realigned(
     write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Four lines as well, but the second line parts the documents.
     hypothesis = write("h", "a b c d e f g h i j\n\nk l m\nn o\n")
     found = score_files(hypothesis, write("r", REFERENCE), boundaries="blank_line")
-    assert "d_bleu" in found
-    assert "s_bleu" not in found
-    assert "h:3: has text where the reference separates two documents" in caplog.text
+    assert found["realigned"] == 2
+    assert "s_bleu" in found
+    assert "2 of 2 documents have another number of sentences" in caplog.text
 
 
 def test_a_blank_line_too_many_at_the_end_is_no_loss(

@@ -1,6 +1,7 @@
 """All scores of documents together: what is measured, on what, and what is refused."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,11 +87,26 @@ def test_other_sentences_leave_the_scores_of_documents(
     hypotheses: list[Document], references: list[Document], documents: Documents
 ) -> None:
     whole = documents(*([" ".join(document.sentences)] for document in hypotheses))
-    scores: dict[str, Any] = evaluate(whole, references, references)
+    given = EvaluateConfig(realign=False)
+    scores: dict[str, Any] = evaluate(whole, references, references, config=given)
     aligned: dict[str, Any] = evaluate(hypotheses, references)
     assert set(scores) == {"d_bleu", "d_chrf", "length", "output"}
     for name in ("d_bleu", "d_chrf", "length"):
         assert scores[name] == aligned[name]
+
+
+def test_other_sentences_are_realigned_and_counted(
+    hypotheses: list[Document], references: list[Document], documents: Documents
+) -> None:
+    whole = documents(*([" ".join(document.sentences)] for document in hypotheses))
+    scores: dict[str, Any] = evaluate(whole, references, references)
+    several = sum(len(document) > 1 for document in references)
+    assert scores["realigned"] == several > 0
+    aligned: dict[str, Any] = evaluate(hypotheses, references)
+    assert "realigned" not in aligned
+    assert scores["d_bleu"] == aligned["d_bleu"]
+    # Sentences are cut where they fit their references, so they score no worse than in fact.
+    assert scores["chrf"]["score"] >= aligned["chrf"]["score"] - 1e-9
 
 
 def test_a_baseline_is_compared_in_every_metric(
@@ -123,7 +139,7 @@ def test_the_test_decides_the_p_value_and_the_bootstrap_gives_the_interval(
         found[test] = scores["significance"]["chrf"]
         assert found[test]["signature"].endswith(f"|{name}:40|seed:7|unit:sentence")
     one, other = (found[test]["systems"]["hypothesis"] for test in found)
-    assert set(one) == {"difference", "p_value", "p_holm", "interval", "wins"}
+    assert set(one) - {"people_agree"} == {"difference", "p_value", "p_holm", "interval", "wins"}
     assert (one["interval"], one["wins"]) == (other["interval"], other["wins"])
     assert one["p_value"] != other["p_value"]
     assert found["randomization"]["intervals"] == found["bootstrap"]["intervals"]
@@ -148,7 +164,8 @@ def test_systems_without_the_same_sentences_are_compared_by_documents(
 ) -> None:
     whole = documents(*([" ".join(document.sentences)] for document in hypotheses))
     systems = {"ours": hypotheses, "whole": whole, "copy": hypotheses}
-    found: dict[str, Any] = evaluate_systems(systems, references, baseline="ours", config=FEW)
+    given = replace(FEW, realign=False)
+    found: dict[str, Any] = evaluate_systems(systems, references, baseline="ours", config=given)
     assert found["baseline"] == "ours"
     significance = found["significance"]
     assert list(significance["s_bleu"]["systems"]) == ["copy"]
@@ -156,7 +173,7 @@ def test_systems_without_the_same_sentences_are_compared_by_documents(
     # Joined, the two are the same text.
     assert significance["d_bleu"]["systems"]["whole"]["p_value"] == 1.0
     assert "s_bleu" not in found["systems"]["whole"]
-    alone: dict[str, Any] = evaluate_systems(systems, references, baseline="whole", config=FEW)
+    alone: dict[str, Any] = evaluate_systems(systems, references, baseline="whole", config=given)
     assert set(alone["significance"]) == {"d_bleu", "d_chrf"}
     assert list(alone["systems"]) == ["ours", "whole", "copy"]
 

@@ -1,7 +1,5 @@
 """The report in a real browser: complete, silent, offline, sortable by keyboard, readable."""
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,63 +24,8 @@ from iada.report.runs import RunSummary
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.browser
 HOSTILE = "<script>document.title = 'taken'</script>"
-# Text with the background that really lies behind it, as the browser blends them.
-CONTRASTS = """() => {
-  const parse = (colour) => {
-    const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
-    return colour.startsWith("color(srgb") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
-  };
-  const over = (top, below) => [0, 1, 2].map((i) => top[3] * top[i] + (1 - top[3]) * below[i]);
-  const luminance = (colour) => {
-    const [r, g, b] = colour.map((c) => c / 255)
-      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const background = (element) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) {
-      layers.push(parse(getComputedStyle(at).backgroundColor));
-    }
-    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
-  };
-  const opacity = (element) => {
-    let share = 1;
-    for (let at = element; at; at = at.parentElement) share *= getComputedStyle(at).opacity;
-    return share;
-  };
-  document.querySelectorAll("details").forEach((details) => { details.open = true; });
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    const element = node.parentElement;
-    if (!node.data.trim() || ["script", "style", "title", "desc"].includes(element.localName)) {
-      continue;
-    }
-    const style = getComputedStyle(element);
-    const paper = background(element.closest("svg")?.parentElement ?? element);
-    const ink = parse(element.closest("svg") ? style.fill : style.color);
-    const shown = over([...ink.slice(0, 3), ink[3] * opacity(element)], paper);
-    const [low, high] = [luminance(shown), luminance(paper)].sort((a, b) => a - b);
-    found.push([(high + 0.05) / (low + 0.05), node.data.trim().slice(0, 40)]);
-  }
-  return found;
-}"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="needs playwright: pip install 'iada[browser]'"
-    )
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("needs Chromium on the PATH")
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -189,13 +132,15 @@ def test_tables_are_sorted_by_keyboard(browser: "Browser", page_file: Path) -> N
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_contrast(browser: "Browser", page_file: Path, scheme: Any) -> None:
+def test_all_text_has_contrast(
+    browser: "Browser", page_file: Path, contrasts: str, scheme: Any
+) -> None:
     page = open_page(browser, page_file, color_scheme=scheme)
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
-    contrasts = page.evaluate(CONTRASTS)
-    assert len(contrasts) > 1000
-    low = sorted((round(ratio, 2), text) for ratio, text in contrasts if ratio < 4.5)
+    found = page.evaluate(contrasts)
+    assert len(found) > 1000
+    low = sorted((round(ratio, 2), text) for ratio, text in found if ratio < 4.5)
     assert low == []
     page.close()
 
