@@ -131,7 +131,10 @@ def run(command: InitCommand) -> Path:
     command.output.parent.mkdir(parents=True, exist_ok=True)
     write_text(command.output, recipe_text(config, estimate.describe(), pairs=pairs))
     print(f"{len(corpus.train):,} training windows, {epoch:,} updates per epoch.")
-    print(f"Training will take about {duration(estimate.seconds)}: {estimate.describe()}.")
+    print(
+        f"Training will take about {duration(estimate.seconds)} ({estimate.seconds:.0f} s): "
+        f"{estimate.describe()}."
+    )
     print(f"Wrote {command.output}. Next:\n  iada train {command.output}")
     return command.output
 
