@@ -58,6 +58,14 @@ def test_ids_are_long_and_roles_are_small() -> None:
         assert batch[name].dtype == torch.int8  # type: ignore[literal-required]
 
 
+def test_roles_are_three_and_padding_has_the_first() -> None:
+    assert [(role.name, role.value) for role in Role] == [
+        ("SPECIAL", 0),
+        ("CONTEXT", 1),
+        ("CURRENT", 2),
+    ]
+
+
 def test_a_text_token_with_the_padding_id_is_still_attended_to() -> None:
     batch = Collator(10)([SHORT_SOURCE, SHORT_TARGET])
     assert batch["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
