@@ -49,9 +49,18 @@ class WindowView:
 
     document: str
     sentence: int
-    """Number of the current sentence in its document, from 1."""
+    """Number of the first current sentence in its document, from 1."""
     source: tuple[TokenView, ...]
     target: tuple[TokenView, ...]
+    current: int = 1
+    """Number of current sentences."""
+
+    @property
+    def place(self) -> str:
+        """The current sentences in words."""
+        if self.current == 1:
+            return f"sentence {self.sentence}"
+        return f"sentences {self.sentence} to {self.sentence + self.current - 1}"
 
 
 def inspect(
@@ -133,7 +142,8 @@ def importance_map(
                 name: _own_tokens(_tokens(subwords, group)) if is_one else _tokens(subwords, group)
                 for name, group in groups.items()
             }
-            views.append(WindowView(name, sentence - first + 1, sides["source"], sides["target"]))
+            place, current = sentence - first + 1, int(cut.spans.stop[number]) - sentence
+            views.append(WindowView(name, place, sides["source"], sides["target"], current))
         return views
     finally:
         observer.remove()

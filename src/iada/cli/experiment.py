@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from iada.experiments.grid import Base, Grid
     from iada.experiments.plan import Experiment
 
+EXAMPLES = (
+    "iada experiment main --dry_run",
+    "iada experiment main ablation --data recipe.yaml --jobs 2",
+)
+
 
 def parse(arguments: Sequence[str]) -> ExperimentConfig:
     """Parse the arguments of `iada experiment`."""
@@ -24,7 +29,11 @@ def parse(arguments: Sequence[str]) -> ExperimentConfig:
     names = ", ".join((*experiment_names(), ALL))
     description = f"{inspect.getdoc(ExperimentConfig)}\n\nExperiments: {names}."
     config = parse_dataclass(
-        ExperimentConfig, arguments, program="iada experiment", description=description
+        ExperimentConfig,
+        arguments,
+        program="iada experiment",
+        examples=EXAMPLES,
+        description=description,
     )
     # Refused here, before anything is read or written.
     choose_experiments(config.names)

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -26,7 +27,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
-from iada.models.pretrained import build_shape, start_model
+from iada.models.pretrained import start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
@@ -40,6 +41,7 @@ from iada.runs.environment import (
 from iada.runs.folder import Checkpoint, RunFolder
 from iada.storage import staged_folder
 from iada.training.callbacks import MetricsFile, Progress, check_trackers, early_stopping
+from iada.training.estimate import estimate_time, mismatches, trainable_parameters
 from iada.training.finish import (
     choose_weights,
     copy_checkpoint,
@@ -197,6 +199,9 @@ def _train(
     loaded = _load_start(config, model)
     chosen = replace(config, train=replace(config.train, precision=precision))
     trainer = make_trainer(chosen, corpus, model, folder, callbacks)
+    if state.is_main_process and not resume:
+        for text in mismatches(config, corpus):
+            logger.warning("%s", text)
     if loaded is not None:
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
@@ -380,11 +385,11 @@ def _fit_vocabulary(augment: AugmentConfig, subwords: SubwordEncoding) -> Augmen
 
 
 def describe_plan(config: RunConfig) -> str:
-    """Say what a run would do, without doing or writing anything."""
+    """Say what a run would do and how long it would take, without doing or writing anything."""
+    begun = time.perf_counter()
     _check_start(config)
     corpus = load_corpus(config, _start_encoding(config))
-    with torch.device("meta"):
-        model = build_shape(config, corpus.subwords)
+    estimate = estimate_time(config, corpus, to_start=time.perf_counter() - begun)
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(),
         max_tokens=config.train.max_tokens,
@@ -396,7 +401,6 @@ def describe_plan(config: RunConfig) -> str:
         len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
     )
     updates = math.ceil(len(sampler) / config.train.accumulation)
-    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     rows = [
         ("method", config.method),
         ("training documents", f"{len(corpus.train.documents):,}"),
@@ -408,10 +412,12 @@ def describe_plan(config: RunConfig) -> str:
         ("updates per epoch (one process)", f"{updates:,}"),
         ("updates at most", f"{config.train.max_updates:,}"),
         ("vocabulary", f"{len(corpus.subwords):,} pieces"),
-        ("trainable parameters", f"{parameters:,}"),
+        ("trainable parameters", f"{trainable_parameters(config, corpus):,}"),
+        ("time (one process)", estimate.describe()),
         ("run folder", str(config.output)),
     ]
-    return "\n".join(f"{name:<33}{value}" for name, value in rows)
+    lines = [f"{name:<33}{value}" for name, value in rows]
+    return "\n".join([*lines, *(f"warning: {one}" for one in mismatches(config, corpus, estimate))])
 
 
 def _report_held(windows: Windows) -> None:
