@@ -1,15 +1,14 @@
 """The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-An experiment is one function here and one line in `EXPERIMENTS`, at the end. Everything else, from
-the command line to the report, follows from what the function returns. Nothing here knows about
-folders or processes: see `iada.experiments.grid`.
+An experiment is one function here and one line in `EXPERIMENTS`, at the end. All else follows from
+what the function returns. Nothing here knows of folders or processes: see `iada.experiments.grid`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iada.errors import ConfigError, did_you_mean
-from iada.experiments.plan import Experiment, PlannedRow, Ranges, Synthetic, TableView
+from iada.experiments.plan import Experiment, PlannedRow, Ranges, Synthetic
 from iada.experiments.systems import (
     DOC2DOC,
     FIVE,
@@ -27,6 +26,7 @@ from iada.experiments.systems import (
     WORD_REPLACE,
     changed_row,
     control_rows,
+    gtrans_mbart,
     matched_row,
     on_architecture,
     plain_row,
@@ -75,7 +75,8 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(EXPERIMENTS)
 
 
-def _main(_: Ranges) -> Experiment:
+def _main(ranges: Ranges) -> Experiment:
+    mbart, left_out = gtrans_mbart(on_architecture(DOC2DOC, "gtrans"), ranges.mbart)
     rows = (
         SENTENCE_LEVEL,
         DOC2DOC,
@@ -84,6 +85,7 @@ def _main(_: Ranges) -> Experiment:
         plain_row("bpe_dropout", "BPE-dropout"),
         plain_row("cipher", "CipherDAug"),
         *(on_architecture(DOC2DOC, name) for name, *_ in SYSTEMS),
+        *mbart,
         # Published with word dropout, which is worth something by itself.
         *(on_architecture(WORD_DROP, name) for name in WITH_WORD_DROPOUT),
         MULTIRES,
@@ -92,8 +94,15 @@ def _main(_: Ranges) -> Experiment:
         TNORM,
         GNORM,
     )
-    tables: tuple[TableView, ...] = ("systems", "costs")
-    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main", tables=tables)
+    return Experiment(
+        "main",
+        "Main results",
+        rows,
+        "doc2doc",
+        navigation="Main",
+        tables=("systems", "costs"),
+        left_out=left_out,
+    )
 
 
 def _architectures(__: Ranges) -> Experiment:
@@ -356,6 +365,9 @@ def _agreement(_: Ranges) -> Experiment:
         "doc2doc",
         heading="Agreement of measures",
         navigation="Agreement",
+        question="A tilt follows the order of scores within a window. Do measures order the same "
+        "tokens first, which parts of speech are these, and do they find the words that context "
+        "must decide?",
         compares_measures=True,
         tables=("agreement",),
     )

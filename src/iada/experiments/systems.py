@@ -18,6 +18,12 @@ def changed_row(row: PlannedRow, key: str, label: str, *changes: Change) -> Plan
     return replace(row, key=key, label=label, system=system)
 
 
+def lagged_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
+    """Let a row follow the training gradient of the draw before, which costs nothing."""
+    change = ("augment.importance_pass", "lagged")
+    return changed_row(row, f"{key}_lagged", f"{label}, lagged", change)
+
+
 def matched_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
     """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
     change = ("augment.budget", "matched")
@@ -131,4 +137,25 @@ def control_rows(rates: Sequence[float]) -> tuple[PlannedRow, ...]:
         GNORM,
         matched_row(GNORM, GNORM.key, GNORM.label),
         *strong,
+        lagged_row(GNORM, GNORM.key, GNORM.label),
     )
+
+
+def gtrans_mbart(
+    gtrans: PlannedRow, checkpoint: str | None
+) -> tuple[tuple[PlannedRow, ...], tuple[str, ...]]:
+    """Return the row of G-Transformer inside mBART; without a checkpoint, what it needs.
+
+    A reconstruction: the released learning rate, warm-up and smoothing, but our schedule and the
+    dropout of the checkpoint.
+    """
+    label = "GTrans + mBART (reconstruction)"
+    if checkpoint is None:
+        return (), (f"{label}: give a checkpoint with `--mbart`",)
+    recipe: tuple[Change, ...] = (
+        ("model.pretrained", checkpoint),
+        ("train.learning_rate", 3e-5),
+        ("train.warmup_updates", 2500),
+        ("train.label_smoothing", 0.2),
+    )
+    return (changed_row(gtrans, "gtrans_mbart", label, *recipe),), ()

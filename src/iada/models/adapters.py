@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from torch import Tensor
+from transformers import AutoConfig
 
 from iada.config.train import LoraConfig
 from iada.errors import ModelError
+from iada.models.build import automatic_class
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -35,7 +37,7 @@ def add_adapters(model: Any, config: LoraConfig, base: str) -> None:
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
         target_modules=list(config.targets) or "all-linear",
-        task_type="SEQ_2_SEQ_LM",
+        task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
     )
     try:
         model.add_adapter(settings)
@@ -57,9 +59,16 @@ def has_adapters(model: Any) -> bool:
 
 def load_adapter_weights(model: Any, folder: Path) -> None:
     """Set the adapters of a model to those that were saved in a folder."""
-    found = _import_peft().set_peft_model_state_dict(model, load_file(folder / ADAPTER_WEIGHTS))
+    set_adapter_weights(model, load_file(folder / ADAPTER_WEIGHTS))
+
+
+def set_adapter_weights(model: Any, weights: dict[str, Tensor]) -> None:
+    """Set the adapters of a model to weights by the names under which they are saved."""
+    found = _import_peft().set_peft_model_state_dict(model, weights)
     if found.unexpected_keys:
-        raise ModelError(f"{folder / ADAPTER_WEIGHTS} holds adapters of another model.")
+        raise ModelError(
+            f"Adapters of another model: {', '.join(sorted(found.unexpected_keys)[:3])}."
+        )
 
 
 def load_merged(folder: Path) -> Any:
@@ -68,7 +77,8 @@ def load_merged(folder: Path) -> Any:
     settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     name = settings["base_model_name_or_path"]
     try:
-        base = AutoModelForSeq2SeqLM.from_pretrained(name, dtype="float32", trust_remote_code=False)
+        kind = automatic_class(AutoConfig.from_pretrained(name, trust_remote_code=False))
+        base = kind.from_pretrained(name, dtype="float32", trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(
