@@ -34,6 +34,7 @@ _METHOD = "tests/unit/method/test_"
 _WINDOWS = "tests/unit/data/windows/test_"
 _NEAREST: dict[str, tuple[str, ...]] = {
     "method/importance": ("importance", "measures", "measuring", "one_stream", "augmented"),
+    "method/measuring": ("measuring", "measures", "one_stream", "importance"),
     "method/selection": ("selection", "augmented", "one_stream", "measures"),
     "method/perturbation": ("perturbation", "augmented", "one_stream"),
     "method/losses": ("nll", "agreement", "fused", "augmented"),
@@ -134,9 +135,14 @@ def mutations(tree: ast.Module) -> Iterator[tuple[int, str, Callable[[], None]]]
 
 
 def _annotations(tree: ast.Module) -> set[int]:
-    """Ids of all nodes that only type checkers and readers see."""
+    """Ids of all nodes that only type checkers and readers see, and of decorators.
+
+    What `dataclass(frozen=True)` forbids nobody does, so no test can notice that it is allowed.
+    """
     hints: list[ast.expr] = []
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            hints += node.decorator_list
         if isinstance(node, ast.AnnAssign | ast.arg):
             hint = node.annotation
         else:
