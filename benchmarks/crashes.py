@@ -37,7 +37,7 @@ from iada.decoding.translator import DocumentTranslator
 from iada.runs.folder import RunFolder
 from iada.training.train import train
 
-UPDATES = 40
+UPDATES = 12
 KILLS_PER_FOLDER = 5
 SHARES = {"train, aimed": 0.3, "train": 0.1, "prepare": 0.2, "translate": 0.2, "experiment": 0.2}
 """Of all kills."""
@@ -83,7 +83,9 @@ def configure(corpus: Path, output: Path) -> RunConfig:
 def scenarios(corpus: Path, root: Path) -> dict[str, Scenario]:
     """Return what is killed; the model that translates is trained here."""
     config = configure(corpus, root / "translator")
-    translator = train(config).path
+    # In a child: a process that has trained has threads, which its own children would lack.
+    finish(start(Scenario(lambda _: train(config), files_of), root), root)
+    translator = config.output
     recipe = root / "recipe.yaml"
     shared = to_mapping(replace(config, train=replace(config.train, max_updates=6)))
     shared["evaluate"] = {"resamples": 10}
@@ -171,7 +173,7 @@ def wait(folder: Path, child: int, *, writing: bool) -> bool:
     while is_writing(folder) != writing:
         if os.waitpid(child, os.WNOHANG)[0]:
             return False
-        time.sleep(0.0002)
+        time.sleep(0.001)
     return True
 
 

@@ -6,7 +6,7 @@ Each input is a small file, or the files of a folder, spoilt by a generator with
 corpora in every format, contrastive sets, recipes, run folders, prepared corpora, encodings,
 results, journals, hypotheses, locks and command lines. It must be read, or refused in one line. A
 traceback, more than 30 s of processor time and more than 1 GB of memory are findings; the input of
-each is kept. `tests/fuzz/targets.py` has the targets, and searches by coverage with atheris.
+each is kept. The targets are in `tests/fuzz/targets.py`; `guided.py` there searches by coverage.
 """
 
 import json

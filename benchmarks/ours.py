@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
+import numpy as np
 import torch
 from protocol import serve
 from transformers import MarianMTModel
@@ -16,6 +17,7 @@ from iada.config.method import AugmentConfig, augmentation
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import Batch, Role
+from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Replace
 from iada.models.build import build_model
@@ -36,7 +38,7 @@ def main(request: dict[str, Any]) -> None:
     else:
         # Built by the library alone: ours changes how activations are stored.
         model = MarianMTModel(model.config).train()
-        serve(stock_step(model, shape, smoothed=request["system"] == "hf smoothed"))
+        serve(stock_step(model, shape, request))
 
 
 def our_model(shape: Shape, keys: dict[str, Any] | None = None) -> MarianMTModel:
@@ -55,7 +57,12 @@ def our_model(shape: Shape, keys: dict[str, Any] | None = None) -> MarianMTModel
     return cast(MarianMTModel, model.train())
 
 
-def stock_step(model: MarianMTModel, shape: Shape, *, smoothed: bool) -> Callable[[], None]:
+def autocast(request: dict[str, Any]) -> torch.autocast:
+    """Multiply in bf16 if that is asked for, as the Trainer would."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=request.get("precision") == "bf16")
+
+
+def stock_step(model: MarianMTModel, shape: Shape, request: dict[str, Any]) -> Callable[[], None]:
     """Train as the library does by default: its own loss, or its Trainer's label smoother."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     smoother = LabelSmoother(epsilon=SMOOTHING)
@@ -64,10 +71,11 @@ def stock_step(model: MarianMTModel, shape: Shape, *, smoothed: bool) -> Callabl
 
     def step() -> None:
         inputs = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": decoder_ids}
-        if smoothed:
-            loss = smoother(model(**inputs), labels)
-        else:
-            loss = model(**inputs, labels=labels).loss
+        with autocast(request):
+            if request["system"] == "hf smoothed":
+                loss = smoother(model(**inputs), labels)
+            else:
+                loss = model(**inputs, labels=labels).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -81,7 +89,8 @@ def iada_step(model: MarianMTModel, shape: Shape, request: dict[str, Any]) -> Ca
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> None:
-        losses = objective(make_batch())
+        with autocast(request):
+            losses = objective(make_batch())
         (losses.total / losses.count).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
@@ -95,16 +104,19 @@ def objective_and_batch(
     """Return the objective and a function that makes batches of ever new noise."""
     measure = request["measure"]
     config = augmentation("doc2doc")
+    memory = None
     if measure != "none":
         config = AugmentConfig(
             measure=measure, importance_pass=request.get("importance_pass", "reuse")
         )
+        memory = ScoreMemory(np.full((shape.windows, 2), shape.length))
     objective = AugmentedObjective(
         model,
         config,
         replacement=Replace(shape.vocabulary, range(FIRST_ORDINARY_ID)),
         label_smoothing=SMOOTHING,
         computation=request.get("computation", "fused"),
+        memory=memory,
     )
     ids, decoder_ids = synthetic_ids(shape, 1), synthetic_ids(shape, 2)
     roles = torch.full(ids.shape, Role.CONTEXT, dtype=torch.int8)
@@ -121,6 +133,7 @@ def objective_and_batch(
             "source_roles": roles,
             "target_roles": roles,
             "noise_key": (0, next(updates)),
+            "numbers": np.arange(shape.windows),
         }
 
     if request.get("model"):

@@ -2,14 +2,15 @@
 
     python benchmarks/step.py [--shapes base small] [--variants TNorm GNorm] [--rounds 7]
 
-One thread, float32, dropout 0.3, Adam update included. The reference is `MarianMTModel` with its
-own loss (`labels=`) and PyTorch's default AdamW. Every variant runs in a process of its own and
-takes turns with the reference; ratios are medians over rounds, by the clock and by processor time.
-These agree on an idle machine, and the second is far less disturbed on a busy one. Utilisation is
-the share of the speed of a 2048-cubed matrix product in the same process, counting only the
-products that the variant's mathematics needs: three forward passes' worth for each view that is
-learned from, and two more for the gradient of GNorm (its own backward pass at the activations, and,
-where it is not reused, its forward pass). Rows that an earlier call left in the output folder and
+One thread, dropout 0.3, Adam update included; float32, or bf16 by autocast in the rows that say so.
+The reference is `MarianMTModel` with its own loss (`labels=`) and PyTorch's default AdamW, in
+float32. Every variant runs in a process of its own and takes turns with the reference; ratios are
+medians over rounds, by the clock and by processor time. These agree on an idle machine, and the
+second is far less disturbed on a busy one. Utilisation is the share of the speed of a 2048-cubed
+matrix product in float32 in the same process, counting only the products that the variant's
+mathematics needs: three forward passes' worth for each view that is learned from, and two more for
+the gradient of GNorm (its own backward pass at the activations, and, where it is not reused, its
+forward pass; neither where it is lagged). Rows that an earlier call left in the output folder and
 that this one does not measure are kept.
 
 Architectures are compared with Doc2Doc of this package at the same window, plain training with
@@ -38,6 +39,7 @@ class Variant:
     importance_pass: str = "reuse"
     computation: str = "fused"
     loss_on: str = "all"
+    precision: str = "float32"
     model: dict[str, Any] = field(default_factory=dict)
     """Keys of an architecture; none for rows without sentences."""
 
@@ -45,7 +47,7 @@ class Variant:
         """Operations in matrix products of one step."""
         views = {"none": 1}.get(self.measure, 2)
         passes = 3.0 * views
-        if self.measure == "gnorm":
+        if self.measure == "gnorm" and self.importance_pass != "lagged":
             passes += 1
         if self.measure in ("tnorm", "gnorm") and self.importance_pass == "separate":
             passes += 1
@@ -65,6 +67,13 @@ VARIANTS = {
     "GNorm, plain losses": Variant(measure="gnorm", computation="plain"),
     "GNorm, separate": Variant(measure="gnorm", importance_pass="separate"),
     "GNorm, current": Variant(measure="gnorm", loss_on="current"),
+    "GNorm, lagged": Variant(measure="gnorm", importance_pass="lagged"),
+    "GNorm, lagged, current": Variant(measure="gnorm", importance_pass="lagged", loss_on="current"),
+    "stock Hugging Face, bf16": Variant(system="hf", precision="bf16"),
+    "plain training, bf16": Variant(precision="bf16"),
+    "TNorm, bf16": Variant(measure="tnorm", precision="bf16"),
+    "GNorm, bf16": Variant(measure="gnorm", precision="bf16"),
+    "GNorm, lagged, bf16": Variant(measure="gnorm", importance_pass="lagged", precision="bf16"),
 }
 REFERENCE = Variant(system="hf")
 ARCHITECTURES: dict[str, dict[str, Any]] = {

@@ -2,18 +2,13 @@
 
 A target takes the bytes of one or several small files and reads them as the commands do. Whatever
 it raises besides an `IadaError` is a finding. The suite replays `regressions`, `benchmarks/fuzz.py`
-throws broken files at all targets, and with atheris installed
-
-    python tests/fuzz/targets.py recipe FOLDER -max_total_time=60
-
-searches for inputs that reach new code; FOLDER keeps them, and arguments are those of libFuzzer.
+throws broken files at all targets, and `guided.py` searches for inputs that reach new code.
 """
 
 import contextlib
 import importlib
 import io
 import json
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,9 +105,46 @@ XLIFF = b"""<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">
 """
 
 
-def exchange_target(name: str, content: bytes) -> Target:
-    files = {name: content}
-    return corpus_target(Corpus(files, name, lambda raw: (0, 0)))
+PO = b"""msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+
+#: a.page:3
+msgctxt "title"
+msgid "Files\\nand folders"
+msgstr "Dateien\\nund Ordner"
+
+#: b.page:4
+#, fuzzy
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] "%d Datei"
+msgstr[1] "%d Dateien"
+"""
+
+
+def one_file(name: str, content: bytes) -> Target:
+    return corpus_target(Corpus({name: content}, name, lambda raw: (0, 0)))
+
+
+def table_files(name: str) -> Files:
+    """Two sentence pairs as Hugging Face datasets store them."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = [{"document": "d", "en": text, "de": text.upper()} for text in ("a", "b")]
+    table, sink = pyarrow.Table.from_pylist(rows), pyarrow.BufferOutputStream()
+    if name.endswith(".parquet"):
+        parquet.write_table(table, sink)
+    else:
+        with pyarrow.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+    return {name: sink.getvalue().to_pybytes()}
+
+
+def table_target(name: str) -> Target:
+    target = corpus_target(Corpus({}, name, lambda raw: (0, 0)))
+    return Target(lambda: table_files(name), target.read)
 
 
 def read_all(*readers: Callable[[], object]) -> None:
@@ -300,8 +332,12 @@ def _files(folder: Path) -> Files:
 
 TARGETS: dict[str, Target] = {
     **{name: corpus_target(corpus) for name, corpus in CORPORA.items()},
-    "tmx": exchange_target("train.tmx", TMX),
-    "xliff": exchange_target("train.xlf", XLIFF),
+    "pairs": one_file("train.pairs", b"a\nA\nb\nB\n\nc\nC\n"),
+    "tmx": one_file("train.tmx", TMX),
+    "xliff": one_file("train.xlf", XLIFF),
+    "po": one_file("train.po", PO),
+    "parquet": table_target("train.parquet"),
+    "arrow": table_target("train.arrow"),
     "contrastive": Target(lambda: CONTRASTIVE, read_sets),
     "recipe": Target(recipe_files, lambda folder: load_run_config(folder / "recipe.yaml")),
     "run": Target(run_files, read_run),
@@ -341,26 +377,3 @@ TARGETS: dict[str, Target] = {
         parse_flags,
     ),
 }
-
-
-def main() -> None:
-    """Let atheris search for inputs of one target that reach new code."""
-    import atheris
-
-    name, folder, *arguments = sys.argv[1:]
-    found = Path(folder)
-    found.mkdir(parents=True, exist_ok=True)
-    files = TARGETS[name].files()
-    (found / "seed").write_bytes(pack(files))
-    atheris.instrument_all()
-
-    def once(data: bytes) -> None:
-        with tempfile.TemporaryDirectory() as temporary:
-            try_target(name, unpack(list(files), data), Path(temporary))
-
-    atheris.Setup([sys.argv[0], *arguments, str(found)], once)
-    atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

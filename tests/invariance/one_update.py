@@ -2,8 +2,10 @@
 
 Usage: one_update.py OUTPUT ACCUMULATION METHOD PROJECTION COMPUTATION [ARCHITECTURE ...]
 
-PROJECTION is tied or untied, COMPUTATION is fused or plain. Of architectures, if there are any, two
-updates each are made, and saved under their names in the folder of OUTPUT, after its stem.
+METHOD is the name of one; with `-lagged` after it, three updates of lagged importance are made, and
+with `-fresh` three of the other. PROJECTION is tied or untied, COMPUTATION is fused or plain. Of
+architectures, if there are any, two updates each are made, and saved under their names in the
+folder of OUTPUT, after its stem.
 """
 
 import sys
@@ -16,7 +18,7 @@ from safetensors.torch import save_file
 from transformers import TrainingArguments
 
 from iada.config.data import WindowConfig
-from iada.config.method import augmentation
+from iada.config.method import AugmentConfig, augmentation
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
 from iada.data.mini import generate_documents
@@ -62,7 +64,8 @@ def main(
         if projection == "untied":
             head = model.get_output_embeddings()
             head.weight = torch.nn.Parameter(0.1 * torch.randn_like(head.weight))
-        update(model, windows, subwords, output, *settings, updates=1)
+        several = method.endswith(("-lagged", "-fresh"))
+        update(model, windows, subwords, output, *settings, updates=3 if several else 1)
     for name in architectures:
         config = replace(SIZE, architecture=name, **KEYS.get(name, {}))  # type: ignore[arg-type]
         model, windows = start(config, subwords, store)
@@ -124,7 +127,7 @@ def update(
             ddp_find_unused_parameters=False,
             use_cpu=True,
         ),
-        augment=augmentation(method),  # type: ignore[arg-type]
+        augment=_augmentation(method),
         train_dataset=windows,
         train_sampler=sampler,
         data_collator=Collator(subwords.special.pad),
@@ -134,6 +137,16 @@ def update(
     trainer.train()
     if state.is_main_process:
         save_file({name: p.detach().clone() for name, p in model.named_parameters()}, str(output))
+
+
+def _augmentation(method: str) -> AugmentConfig:
+    name, _, importance = method.partition("-")
+    config = augmentation(name)  # type: ignore[arg-type]
+    if not importance:
+        return config
+    lagged = importance == "lagged"
+    # So that scores decide about tokens.
+    return replace(config, alpha=1.0, importance_pass="lagged" if lagged else "reuse")
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ def _updated_here(
     projection: str = "tied",
     computation: str = "fused",
     architectures: Sequence[str] = (),
+    importance: str = "",
 ) -> Weights:
     spec = importlib.util.spec_from_file_location("one_update", SCRIPT)
     assert spec is not None
@@ -54,7 +55,7 @@ def _updated_here(
     spec.loader.exec_module(module)
     output = folder / f"{accumulation}x1.safetensors"
     threads = torch.get_num_threads()
-    settings = ("iada_replace_gnorm", projection, computation)
+    settings = (f"iada_replace_gnorm{importance}", projection, computation)
     module.main(output, accumulation, *settings, *architectures)
     torch.set_num_threads(threads)
     return _load(output, architectures)
@@ -67,9 +68,10 @@ def _updated(
     processes: int,
     projection: str = "tied",
     architectures: Sequence[str] = (),
+    importance: str = "",
 ) -> Weights:
     output = folder / f"{accumulation}x{processes}.safetensors"
-    settings = ("iada_replace_gnorm", projection, "fused")
+    settings = (f"iada_replace_gnorm{importance}", projection, "fused")
     _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings, *architectures)
     return _load(output, architectures)
 
@@ -97,6 +99,16 @@ def test_four_micro_batches_on_one_process_equal_two_on_two_and_one_on_four(
     # Half the data make another update: the comparison can fail.
     fewer = _updated_here(tmp_path, accumulation=2)
     assert any((fewer[name] - value).abs().max() > 1e-4 for name, value in one.items())
+
+
+def test_lagged_importance_is_the_same_on_one_process_and_on_two(tmp_path: Path) -> None:
+    # An update is an epoch: a window that one process drew is later drawn by the other.
+    one = _updated_here(tmp_path, accumulation=4, importance="-lagged")
+    two = _updated(tmp_path, accumulation=2, processes=2, importance="-lagged")
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-8)
+    fresh = _updated_here(tmp_path, accumulation=4, importance="-fresh")
+    assert any((fresh[name] - value).abs().max() > 1e-4 for name, value in one.items())
 
 
 def test_fused_and_plain_losses_make_the_same_update(tmp_path: Path) -> None:

@@ -5,9 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch.distributed
+
+from iada.cli.main import main
+from iada.config.base import to_mapping, write_yaml
+from iada.config.run import load_run_config
 
 SCRIPT = Path(__file__).parent / "several_commands.py"
 SOURCES = Path(__file__).parents[2] / "src"
@@ -95,3 +101,30 @@ def test_two_and_three_processes_give_the_results_of_one(
         "out.txt.json",
         "out.txt.nbest.jsonl",
     }
+
+
+def test_commands_that_start_their_own_processes_give_the_results_of_one(
+    trained_run: Path, mini_corpus: Path, tmp_path: Path, source: Path
+) -> None:
+    runs = []
+    for processes in (1, 2):
+        run = shutil.copytree(trained_run, tmp_path / f"own{processes}")
+        config = load_run_config(run / "config.yaml")
+        decode = replace(config.decode, processes=processes)
+        write_yaml(run / "config.yaml", to_mapping(replace(config, decode=decode)))
+        output = str(run / "out.txt")
+        arguments = ["translate", str(run), "--input", str(source), "--output", output]
+        assert main([*arguments, "--n_best", "2"]) == 0
+        assert main(["contrast", str(run), str(mini_corpus / "contrastive.json")]) == 0
+        assert main(["evaluate", str(run), "--cxmi", "--resamples", "10"]) == 0
+        runs.append(run)
+    for name in ("out.txt", "translations/test.de", "cxmi.jsonl"):
+        expected = (runs[0] / name).read_bytes()
+        assert expected
+        assert (runs[1] / name).read_bytes() == expected
+    scores = [json.loads((run / "scores.json").read_text(encoding="utf-8")) for run in runs]
+    for found in scores:
+        found["translation"].pop("seconds")
+    assert scores[0] == scores[1]
+    assert not torch.distributed.is_initialized()
+    assert [path for path in runs[1].rglob("*") if ".shard" in path.name] == []

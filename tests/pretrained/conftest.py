@@ -18,6 +18,12 @@ from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     BartTokenizer,
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GemmaTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaTokenizer,
     M2M100Config,
     M2M100ForConditionalGeneration,
     M2M100Tokenizer,
@@ -32,6 +38,9 @@ from transformers import (
     PegasusConfig,
     PegasusForConditionalGeneration,
     PegasusTokenizer,
+    Qwen2Tokenizer,
+    Qwen3Config,
+    Qwen3ForCausalLM,
     T5Config,
     T5ForConditionalGeneration,
     T5Tokenizer,
@@ -51,6 +60,15 @@ SIZES = {
     "decoder_ffn_dim": 32,
     "max_position_embeddings": 256,
     "init_std": 0.6,
+}
+CAUSAL_SIZES = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.6,
 }
 Checkpoint = Callable[[str], Path]
 
@@ -134,17 +152,81 @@ def _m2m100(text: list[str], folder: Path) -> tuple[Any, Any]:
     return tokenizer, M2M100ForConditionalGeneration(_m2m100_config(rows))
 
 
-def _nllb(text: list[str], folder: Path) -> tuple[Any, Any]:
+def _merges(text: list[str], special: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Learn a byte-pair encoding of characters; return its vocabulary and its merges."""
     learned = Tokenizer(models.BPE(unk_token="<unk>"))
     learned.pre_tokenizer = pre_tokenizers.Metaspace()
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
     trainer = trainers.BpeTrainer(vocab_size=350, special_tokens=special, show_progress=False)
     learned.train_from_iterator(text, trainer)
     state = json.loads(learned.to_str())["model"]
-    vocabulary = state["vocab"]
+    vocabulary: dict[str, int] = state["vocab"]
+    return vocabulary, [(first, second) for first, second in state["merges"]]
+
+
+def _with_bytes(vocabulary: dict[str, int], special: list[str]) -> dict[str, int]:
+    """Put the 256 bytes behind the special tokens, as Llama and Gemma have them."""
+    ordinary = [piece for piece in vocabulary if piece not in special]
+    names = [*special, *(f"<0x{value:02X}>" for value in range(256)), *ordinary]
+    return {piece: number for number, piece in enumerate(names)}
+
+
+def _llama(text: list[str], folder: Path) -> tuple[Any, Any]:
+    special = ["<unk>", "<s>", "</s>"]
+    vocabulary, merges = _merges(text, special)
+    names = _with_bytes(vocabulary, special)
+    tokenizer = LlamaTokenizer(vocab=names, merges=merges, add_bos_token=True)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2, pad_token_id=None, **CAUSAL_SIZES
+    )
+    return tokenizer, LlamaForCausalLM(config)
+
+
+def _qwen(text: list[str], folder: Path) -> tuple[Any, Any]:
+    """Make a model of bytes: no token for unknown text, none to open a text."""
+    learned = ByteLevelBPETokenizer()
+    learned.train_from_iterator(text, vocab_size=450, show_progress=False)
+    state = json.loads(learned._tokenizer.to_str())["model"]
+    vocabulary = state["vocab"] | {"<|endoftext|>": len(state["vocab"])}
+    merges = [(first, second) for first, second in state["merges"]]
+    tokenizer = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    # As in the released checkpoints, rows of the matrix beyond the vocabulary stand for nothing.
+    config = Qwen3Config(
+        vocab_size=len(tokenizer) + 5,
+        head_dim=8,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+        pad_token_id=None,
+        **CAUSAL_SIZES,
+    )
+    return tokenizer, Qwen3ForCausalLM(config)
+
+
+def _gemma(text: list[str], folder: Path) -> tuple[Any, Any]:
+    """Make a model with a cap on its logits and a layer that reads 16 tokens back."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "<unused0>", "<unused1>"]
+    vocabulary, merges = _merges(text, special)
+    names = _with_bytes(vocabulary, special)
+    names["\n"] = len(names)
+    tokenizer = GemmaTokenizer(vocab=names, merges=merges, add_bos_token=True)
+    config = Gemma2Config(
+        vocab_size=len(tokenizer),
+        head_dim=8,
+        sliding_window=16,
+        query_pre_attn_scalar=8,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=2,
+        **CAUSAL_SIZES,
+    )
+    assert config.final_logit_softcapping == 30.0
+    return tokenizer, Gemma2ForCausalLM(config)
+
+
+def _nllb(text: list[str], folder: Path) -> tuple[Any, Any]:
+    vocabulary, merges = _merges(text, ["<s>", "<pad>", "</s>", "<unk>"])
     for code in (*NLLB_CODES, "<mask>"):
         vocabulary[code] = len(vocabulary)
-    merges = [tuple(pair) for pair in state["merges"]]
     tokenizer = NllbTokenizer(vocab=vocabulary, merges=merges)
     return tokenizer, M2M100ForConditionalGeneration(_m2m100_config(len(tokenizer)))
 
@@ -219,6 +301,9 @@ MAKERS: dict[str, Callable[[list[str], Path], tuple[Any, Any]]] = {
     "t5": _t5,
     "bart": _bart,
     "pegasus": _pegasus,
+    "llama": _llama,
+    "qwen": _qwen,
+    "gemma": _gemma,
 }
 
 

@@ -13,7 +13,7 @@ from iada.cli.main import main
 from iada.config.base import to_mapping, write_yaml
 from iada.config.data import DataConfig, WindowConfig
 from iada.config.decode import DecodeConfig
-from iada.config.method import Method, augmentation
+from iada.config.method import AugmentConfig, Method, augmentation
 from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
 from iada.config.train import LoraConfig, TrainConfig
@@ -22,12 +22,14 @@ from iada.data.windows.batch import Batch, Collator
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, ModelError
 from iada.method.importance import importance
+from iada.method.objective import AugmentedObjective
+from iada.method.perturbation import Keep
 from iada.models.pretrained import load_pretrained, start_model
 from iada.runs.corpus import Corpus, load_corpus
 from iada.training.train import train
 
 Checkpoint = Callable[[str], Path]
-some_families = pytest.mark.parametrize("family", ["marian", "nllb", "t5"])
+some_families = pytest.mark.parametrize("family", ["marian", "nllb", "t5", "llama", "gemma"])
 
 
 def _config(
@@ -38,7 +40,7 @@ def _config(
         method=method,
         augment=augmentation(method),
         data=DataConfig(folder=corpus),
-        windows=WindowConfig(max_length=200, context=2),
+        windows=WindowConfig(max_length=250, context=2),
         model=ModelConfig(pretrained=str(checkpoint)),
         train=TrainConfig(
             max_tokens=1024,
@@ -66,11 +68,17 @@ def test_a_model_with_fresh_adapters_is_the_model_without(
     config = _config(tmp_path, mini_corpus, checkpoint(family), LoraConfig(rank=4))
     corpus = load_corpus(config)
     batch = _batch(corpus)
-    inputs = {key: batch[key] for key in ("input_ids", "attention_mask", "decoder_input_ids")}
     base = load_pretrained(str(checkpoint(family)), corpus.subwords).eval()
     adapted = start_model(config, corpus.subwords).eval()
+    keys = ["input_ids", "attention_mask", "decoder_input_ids"]
+    inputs = {key: batch[key] for key in keys[: 3 if base.config.is_encoder_decoder else 2]}
     with torch.no_grad():
         assert torch.equal(adapted(**inputs).logits, base(**inputs).logits)
+        losses = [
+            AugmentedObjective(model, AugmentConfig(), replacement=Keep())(batch).total
+            for model in (adapted, base)
+        ]
+    assert torch.equal(*losses)
     # GNorm is the gradient at the lookups, which are frozen.
     assert not adapted.get_input_embeddings().weight.requires_grad
     for found, expected in zip(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from iada.cli.main import main
 from iada.config.run import RunConfig, load_run_config
@@ -24,7 +24,8 @@ from iada.errors import ConfigError
 from iada.runs.corpus import load_corpus
 from iada.training.train import train
 
-FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart")
+CAUSAL = ("llama", "qwen", "gemma")
+FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart", *CAUSAL)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 Checkpoint = Callable[[str], Path]
 UPDATES, EVERY = 20, 10
@@ -71,7 +72,9 @@ def test_a_checkpoint_is_fine_tuned_and_used_by_every_command(
     family: str, checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    recipe = _recipe(tmp_path, mini_corpus, checkpoint(family))
+    # One sequence holds both sides and the template.
+    windows = {"max_length": 400 if family in CAUSAL else 200}
+    recipe = _recipe(tmp_path, mini_corpus, checkpoint(family), windows=windows)
     _run("train", recipe)
     losses = [
         record["dev_nll"]
@@ -102,7 +105,8 @@ def test_a_checkpoint_is_fine_tuned_and_used_by_every_command(
     # Transformers alone can load what was trained.
     tokenizer = AutoTokenizer.from_pretrained(run / "model")
     assert len(tokenizer("A lamp.")["input_ids"]) > 2
-    AutoModelForSeq2SeqLM.from_pretrained(run / "model")
+    kind = AutoModelForCausalLM if family in CAUSAL else AutoModelForSeq2SeqLM
+    kind.from_pretrained(run / "model")
 
 
 @pytest.mark.slow
@@ -127,7 +131,7 @@ def test_a_killed_run_goes_on_to_the_very_same_weights(
     assert _weights(killed) == _weights(whole)
 
 
-@pytest.mark.parametrize("family", ["marian", "nllb"])
+@pytest.mark.parametrize("family", ["marian", "nllb", "qwen"])
 def test_a_prepared_corpus_serves_the_same_windows(
     family: str, checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
 ) -> None:
@@ -182,11 +186,16 @@ def _config(folder: Path, corpus: Path, checkpoint: Path, changes: dict[str, Any
     return load_run_config(_recipe(folder, corpus, checkpoint, **changes))
 
 
+@pytest.mark.parametrize("family", ["m2m100", "llama"])
 def test_copies_of_a_corpus_are_made_with_a_pretrained_model(
-    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    family: str,
+    checkpoint: Checkpoint,
+    mini_corpus: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    changes = {"train": {"max_updates": 2, "validate_every": 2}}
-    run = train(_config(tmp_path / "a", mini_corpus, checkpoint("m2m100"), changes)).path
+    changes = {"train": {"max_updates": 2, "validate_every": 2}, "windows": {"max_length": 250}}
+    run = train(_config(tmp_path / "a", mini_corpus, checkpoint(family), changes)).path
     output = tmp_path / "copies"
     _run("augment", run, "--output", output, "--split", "dev")
     original = (mini_corpus / "dev.en").read_text(encoding="utf-8").split("\n")

@@ -11,7 +11,7 @@ from iada.data.tokens.languages import find_language_code
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords, load_subwords
 from iada.errors import ConfigError, ModelError
 
-FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart")
+FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart", "llama", "qwen", "gemma")
 every_family = pytest.mark.parametrize("family", FAMILIES)
 Load = Callable[..., PretrainedSubwords]
 
@@ -82,6 +82,7 @@ def test_rows_without_a_piece_are_never_drawn(family: str, unused: int, load: Lo
         ("marian_multilingual", None, "deu"),
         ("t5", None, None),
         ("bart", None, None),
+        ("llama", "English", "German"),
     ],
 )
 def test_languages_are_found_in_the_vocabulary(
@@ -132,9 +133,10 @@ def test_bytes_and_spaces_are_spelled_as_in_our_own_encoding(load: Load) -> None
     assert pieces[-3:] == ["<0xE2>", "<0x98>", "<0x83>"]
 
 
-def test_a_model_that_is_no_encoder_decoder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
-    with pytest.raises(ModelError, match="is a gpt2 model, not an encoder-decoder"):
+def test_a_model_that_writes_nothing_is_refused(tmp_path: Path) -> None:
+    described = {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(described), encoding="utf-8")
+    with pytest.raises(ModelError, match="is a bert model, neither an encoder-decoder"):
         PretrainedSubwords.from_checkpoint(
             str(tmp_path), source_language="en", target_language="de"
         )

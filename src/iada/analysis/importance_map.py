@@ -5,7 +5,7 @@ window and the probability that augmentation would replace it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
@@ -13,7 +13,7 @@ from iada.config.data import WindowConfig
 from iada.config.method import AugmentConfig
 from iada.data.documents import ParallelDocument
 from iada.data.prepared.store import TokenStore
-from iada.data.tokens.subwords import SubwordEncoding
+from iada.data.tokens.subwords import SEP, SubwordEncoding
 from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
@@ -91,7 +91,11 @@ def importance_map(
             document = int(cut.store.document_of[sentence])
             first = int(cut.store.document_starts[document])
             name = documents[document].name
-            sides = {name: _tokens(subwords, group) for name, group in groups.items()}
+            is_one = len(observer.streams) == 1
+            sides = {
+                name: _own_tokens(_tokens(subwords, group)) if is_one else _tokens(subwords, group)
+                for name, group in groups.items()
+            }
             place, current = sentence - first + 1, int(cut.spans.stop[number]) - sentence
             views.append(WindowView(name, place, sides["source"], sides["target"], current))
         return views
@@ -108,3 +112,17 @@ def _tokens(subwords: SubwordEncoding, measured: MeasuredGroup) -> tuple[TokenVi
         TokenView(piece, Role(role), score, z, p)
         for piece, (role, score, z, p) in zip(pieces, rows, strict=True)
     )
+
+
+def _own_tokens(tokens: Sequence[TokenView]) -> tuple[TokenView, ...]:
+    """Return the tokens of one side of a sequence that holds both.
+
+    Whatever stands between its sentences, template and other side, becomes one `<sep>`.
+    """
+    own: list[TokenView] = []
+    for token in tokens:
+        if token.role != Role.SPECIAL:
+            own.append(token)
+        elif own and own[-1].role != Role.SPECIAL:
+            own.append(replace(token, piece=SEP))
+    return tuple(own[:-1] if own and own[-1].role == Role.SPECIAL else own)

@@ -113,9 +113,13 @@ class _Means:
                 self.add("tags", f"{measure} {NAMES[tag]}", float(z.sum()), len(z))
 
     def finished(self) -> Answers:
-        """Return the means."""
+        """Return the means, in the order of measures and tags."""
+        order = [*MEASURES, *NAMES]
         return {
-            question: {name: float(total / count) for name, (total, count) in by_name.items()}
+            question: {
+                name: float(by_name[name][0] / by_name[name][1])
+                for name in sorted(by_name, key=lambda name: [*map(order.index, name.split())])
+            }
             for question, by_name in self.sums.items()
         }
 

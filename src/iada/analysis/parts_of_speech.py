@@ -141,8 +141,17 @@ def perturbed_shares(
         word_starts=word_starts,
     )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
+    is_text = ~np.isin(np.asarray(store.source.ids), store.special.all)
     for number, batch in enumerate(batches):
-        rows = window_tags(windows, tags, batch.numbers)
+        # Without what is special everywhere: the tokens of a window that have a role, in order.
+        rows = [
+            row[chosen.astype(bool)]
+            for row, chosen in zip(
+                window_tags(windows, tags, batch.numbers),
+                window_tags(windows, is_text.astype(np.int64), batch.numbers),
+                strict=True,
+            )
+        ]
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
@@ -157,7 +166,8 @@ def window_tags(
     """Return the tags of the source tokens of windows, given by number.
 
     Args:
-        windows: in a frame with one token after each sentence.
+        windows: whose sentences to take; in a frame with one token after each sentence, the tags
+            stand where the tokens do.
         tags: (tokens,), of all source tokens of the store; see `token_tags`.
         numbers: which windows.
     """
@@ -240,11 +250,12 @@ def _count(
     kinds = (np.ones(roles.shape), probability.numpy(), drawn.numpy())
     counts = np.zeros((len(_ROLES), len(kinds), len(NAMES)))
     for row, row_tags in enumerate(tags):
+        places = np.flatnonzero(roles[row] != Role.SPECIAL)
         for role_number, role in enumerate(_ROLES):
-            chosen = roles[row, : len(row_tags)] == role
+            chosen = roles[row, places] == role
             for kind, values in enumerate(kinds):
                 counts[role_number, kind] += np.bincount(
-                    row_tags[chosen], values[row, : len(row_tags)][chosen], len(NAMES)
+                    row_tags[chosen], values[row, places][chosen], len(NAMES)
                 )
     return counts
 

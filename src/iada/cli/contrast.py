@@ -8,13 +8,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from iada.cli.parsing import parse_dataclass, require_files
 
 EXAMPLES = ("iada contrast runs/mine contrapro.json",)
+
+if TYPE_CHECKING:
+    from iada.decoding.shards import Processes
+
+ITEMS_PER_PROCESS = 1000
+"""Items whose scoring is worth the seconds in which a further process starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +53,9 @@ def run(command: ContrastCommand) -> Path | None:
     RunFolder(command.run).best_model()
     require_files(command.set)
 
-    from iada.cli.evaluate import accuracy_table
+    from iada.cli.translate import SENTENCES_PER_PROCESS
     from iada.data.formats.contrapro import read_contrastive
-    from iada.decoding.shards import join_processes
-    from iada.decoding.translator import DocumentTranslator
-    from iada.evaluation.score_runs import contrast_run, generate_run
-    from iada.report.tables import to_text
-    from iada.runs.folder import RunFolder
+    from iada.decoding.shards import helped, join_processes, useful_processes
 
     if command.dry_run:
         items = read_contrastive(command.set, command.documents)
@@ -62,6 +64,23 @@ def run(command: ContrastCommand) -> Path | None:
         print(f"{model}: score {candidates} candidates of {len(items)} items")
         return None
     processes = join_processes()
+    count = 1
+    asked = RunFolder(command.run).config().decode.processes
+    if useful_processes(asked, sys.maxsize, each=1) > 1:
+        items = read_contrastive(command.set, command.documents)
+        each = SENTENCES_PER_PROCESS if command.generative else ITEMS_PER_PROCESS
+        count = useful_processes(asked, len(items), each=each)
+    with helped(count, contrast, command) as helpers:
+        return contrast(command, processes if helpers.count == 1 else helpers)
+
+
+def contrast(command: ContrastCommand, processes: "Processes") -> Path:
+    """Score the set together with other processes; the main one prints the accuracies."""
+    from iada.cli.evaluate import accuracy_table
+    from iada.decoding.translator import DocumentTranslator
+    from iada.evaluation.score_runs import contrast_run, generate_run
+    from iada.report.tables import to_text
+
     translator = DocumentTranslator.load(command.run, processes=processes)
     result, path = contrast_run(command.run, command.set, command.documents, translator)
     columns: dict[str, Any] = {"Preferred %": result}

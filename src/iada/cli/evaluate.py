@@ -23,6 +23,7 @@ from iada.evaluation.metrics import METRICS
 from iada.report.tables import MISSING, Cell, Column, Table, number_cell, significance_table
 
 if TYPE_CHECKING:
+    from iada.decoding.shards import Processes
     from iada.evaluation.metrics import SegmentScorer
 
 Scores = Mapping[str, Any]
@@ -289,23 +290,42 @@ def _comet(config: EvaluateConfig) -> "Iterator[SegmentScorer | None]":
 
 
 def _share_work(command: EvaluateCommand) -> bool:
-    """Do what the processes of a launcher share; return whether this one computes the scores."""
-    from iada.decoding.shards import join_processes
+    """Do what several processes share; return whether this one computes the scores."""
+    from iada.cli.translate import SENTENCES_PER_PROCESS
+    from iada.decoding.files import count_lines, split_pieces
+    from iada.decoding.shards import helped, join_processes, useful_processes
+    from iada.evaluation.score_runs import is_translated
+    from iada.runs.folder import RunFolder
+
+    assert command.run is not None
+    processes = join_processes()
+    count = 1
+    if processes.count == 1 and not command.cxmi and is_translated(command.run, _corpus(command)):
+        return True
+    config = RunFolder(command.run).config()
+    asked = config.decode.processes
+    if useful_processes(asked, sys.maxsize, each=1) > 1:
+        data = _corpus(command) or config.data
+        lines, documents = count_lines(split_pieces(data, "test", with_references=False))
+        count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
+        count = max(1, min(count, documents))
+    with helped(count, translate_and_measure, command) as helpers:
+        processes = processes if helpers.count == 1 else helpers
+        translate_and_measure(command, processes)
+    return processes.is_main
+
+
+def translate_and_measure(command: EvaluateCommand, processes: "Processes") -> None:
+    """Translate the test split of a run and measure its use of context, or a share of both."""
     from iada.decoding.translator import DocumentTranslator
     from iada.evaluation.score_runs import measure_context_use, translate_test
 
     run, split = command.run, command.cxmi_split
     assert run is not None
-    processes = join_processes()
-    if processes.count == 1:
-        if command.cxmi:
-            measure_context_use(run, data=_corpus(command), split=split)
-        return True
     translator = DocumentTranslator.load(run, processes=processes)
     if command.cxmi:
         measure_context_use(run, translator, _corpus(command), split=split)
     translate_test(run, translator, _corpus(command))
-    return processes.is_main
 
 
 def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path:

@@ -18,6 +18,8 @@ from iada.config.run import RunConfig, load_run_config
 from iada.errors import ConfigError, DataError
 
 Command = TypeVar("Command")
+_LONGEST_ARGUMENT = 10_000
+"""More than any path has."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ def parse_dataclass(
         SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
         ConfigError: a value breaks a rule of its class.
     """
+    _check_lengths(arguments)
     if any(argument in SHORT for argument in arguments):
         print(short_help(cls, program=program, examples=examples, description=description))
         raise SystemExit(0)
@@ -68,6 +71,16 @@ def parse_dataclass(
             cls, prog=program, args=arguments, description=description, use_underscores=True
         )
     return tyro.cli(cls, prog=program, args=arguments, default=default, use_underscores=True)
+
+
+def _check_lengths(arguments: Sequence[str]) -> None:
+    """Refuse what would keep the parser busy with the search for a similar flag."""
+    for argument in arguments:
+        if len(argument) > _LONGEST_ARGUMENT:
+            raise ConfigError(
+                f"`{argument[:40]}...` has {len(argument):,} characters, but an argument has at "
+                f"most {_LONGEST_ARGUMENT:,}. Put long values into a recipe."
+            )
 
 
 def parse_run_command(

@@ -4,10 +4,10 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
@@ -17,8 +17,14 @@ from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError, RunError
 
+if TYPE_CHECKING:
+    from iada.decoding.files import Pieces
+    from iada.decoding.shards import Processes
+
 STREAM = Path("-")
 """Standard input or output."""
+SENTENCES_PER_PROCESS = 50
+"""Sentences that are worth the seconds in which a further process starts."""
 
 EXAMPLES = (
     "iada translate runs/mine --input letter.txt --output brief.txt",
@@ -82,12 +88,11 @@ def run(command: TranslateCommand) -> Path:
     data = folder.config().data
     # What is wrong with paths is said before anything that takes long to import.
     folder.best_model()
-    given = [path for path in (command.input, command.references) if path != STREAM]
-    require_files(*(given if command.input else data.paths("test")))
+    named = [path for path in (command.input, command.references) if path != STREAM]
+    require_files(*(named if command.input else data.paths("test")))
 
-    from iada.decoding.files import translate_file, translate_split, translations_name
-    from iada.decoding.shards import join_processes
-    from iada.decoding.translator import DocumentTranslator
+    from iada.decoding.files import count_lines, translations_name
+    from iada.decoding.shards import helped, join_processes, useful_processes
 
     path = command.input or data.paths("test")[0]
     name = path.name.removesuffix(".gz") if command.input else translations_name(data)
@@ -100,26 +105,45 @@ def run(command: TranslateCommand) -> Path:
     processes = join_processes()
     if processes.count > 1 and STREAM in (path, output):
         raise ConfigError("Several processes need files as `--input` and `--output`, not `-`.")
-    translator = DocumentTranslator.load(command.run, decode=command.decode, processes=processes)
     with _files(path, output) as (source, target):
-        if command.input is None:
-            translate_split(translator, data, "test", target)
-        else:
-            translate_file(
-                translator,
-                source,
-                target,
-                boundaries=_boundaries(command, data),
-                split=_is_split(command, data),
-                form=None if command.format == "auto" else command.format,
-                languages=(data.source_language, data.target_language),
-                references=command.references,
-                max_line_bytes=data.max_line_bytes,
-                columns=data.columns,
-            )
+        given = replace(command, input=command.input and source)
+        count = 1
+        asked = command.decode.processes
+        if useful_processes(asked, sys.maxsize, each=1) > 1:
+            # Read once more than translation does: only where it may pay.
+            lines, documents = count_lines(_pieces(given, data, source))
+            count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
+            count = max(1, min(count, documents))
+        with helped(count, translate, given, target) as helpers:
+            translate(given, target, processes if helpers.count == 1 else helpers)
     if processes.is_main and output != STREAM:
         print(output)
     return output
+
+
+def translate(command: TranslateCommand, target: Path, processes: "Processes") -> None:
+    """Translate the input of a command, or a share of it."""
+    from iada.decoding.files import translate_file, translate_split
+    from iada.decoding.translator import DocumentTranslator
+    from iada.runs.folder import RunFolder
+
+    data = RunFolder(command.run).config().data
+    translator = DocumentTranslator.load(command.run, decode=command.decode, processes=processes)
+    if command.input is None:
+        translate_split(translator, data, "test", target)
+        return
+    translate_file(
+        translator,
+        command.input,
+        target,
+        boundaries=_boundaries(command, data),
+        split=_is_split(command, data),
+        form=None if command.format == "auto" else command.format,
+        languages=(data.source_language, data.target_language),
+        references=command.references,
+        max_line_bytes=data.max_line_bytes,
+        columns=data.columns,
+    )
 
 
 def _check(command: TranslateCommand) -> None:
@@ -154,28 +178,33 @@ def _boundaries(command: TranslateCommand, data: DataConfig) -> Boundaries:
 
 def _plan(command: TranslateCommand, data: DataConfig, path: Path, output: Path) -> str:
     """Say what would be translated."""
-    from iada.data.formats.file_format import CorpusFiles
-    from iada.data.formats.readers import detect_format, file_pieces
-    from iada.decoding.files import count_lines, split_pieces
+    from iada.decoding.files import count_lines
 
     if path == STREAM:
         return f"standard input -> {output}"
-    if command.input is None:
-        pieces = split_pieces(data, "test", with_references=False)
-    else:
-        languages = data.source_language, data.target_language
-        files = CorpusFiles(
-            path,
-            None,
-            languages,
-            _boundaries(command, data),
-            max_line_bytes=data.max_line_bytes,
-            columns=data.columns,
-        )
-        form = detect_format(path.name) if command.format == "auto" else command.format
-        pieces = file_pieces(form, files)
-    lines, documents = count_lines(pieces)
+    lines, documents = count_lines(_pieces(command, data, path))
     return f"{path}: {lines} lines, {documents} documents -> {output}"
+
+
+def _pieces(command: TranslateCommand, data: DataConfig, path: Path) -> "Pieces":
+    """Return the pieces of the input."""
+    from iada.data.formats.file_format import CorpusFiles
+    from iada.data.formats.readers import detect_format, file_pieces
+    from iada.decoding.files import split_pieces
+
+    if command.input is None:
+        return split_pieces(data, "test", with_references=False)
+    languages = data.source_language, data.target_language
+    files = CorpusFiles(
+        path,
+        None,
+        languages,
+        _boundaries(command, data),
+        max_line_bytes=data.max_line_bytes,
+        columns=data.columns,
+    )
+    form = detect_format(path.name) if command.format == "auto" else command.format
+    return file_pieces(form, files)
 
 
 def _refuse_existing(output: Path, source: Path) -> None:

@@ -6,10 +6,10 @@ from typing import Literal
 
 from iada.config.base import require, to_mapping
 
-EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface"]
+EngineName = Literal["auto", "prefill", "ctranslate2", "huggingface", "causal"]
 """The engines of `iada.decoding.engines`, and `auto`."""
 # Translations depend on the engine that was opened, not on how it was chosen or found.
-_NOT_IN_RESULTS = ("engine", "exported")
+_NOT_IN_RESULTS = ("engine", "exported", "processes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +50,9 @@ class DecodeConfig:
     nothing."""
     context_seed: int = 1
     """Seed that chooses the sentences of `source_context: random`."""
+    processes: int = 0
+    """Processes that share the documents; 0 starts one for each core, as far as there is work for
+    them. The translations are the same."""
     on_long: Literal["refuse", "split"] = "refuse"
     """What to do with a sentence that is too long for the model by itself: refuse the input, or
     translate it in parts, which are counted."""
@@ -72,6 +75,7 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         require(self.beam >= 1, "decode.beam", "at least 1", self.beam)
         require(self.max_tokens >= 1, "decode.max_tokens", "at least 1", self.max_tokens)
+        require(self.processes >= 0, "decode.processes", "0 or more", self.processes)
         documents = self.open_documents
         require(documents >= 1, "decode.open_documents", "at least 1", documents)
         rule = f"between 1 and `decode.beam` ({self.beam})"
@@ -79,7 +83,7 @@ class DecodeConfig:
         rule = "at least 2 with `decode.mbr`"
         require(self.n_best > 1 or not self.mbr, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
-        has_int8 = self.precision != "int8" or self.engine != "huggingface"
+        has_int8 = self.precision != "int8" or self.engine not in ("huggingface", "causal")
         require(has_int8, "decode.engine", rule, self.engine)
         rule = "1 with `decode.on_long: split`, whose parts have no n-best list together"
         has_one = self.on_long == "refuse" or self.n_best == 1

@@ -73,8 +73,16 @@ class AugmentConfig:
     divergence of the perturbed from the original view alone."""
     agreement_stop: Literal["none", "original"] = "none"
     """Let the agreement's gradient flow into both views, or not into the original one."""
-    importance_pass: Literal["reuse", "separate"] = "reuse"
-    """Measure importance in the training forward pass, or in an extra one without dropout."""
+    importance_pass: Literal["reuse", "separate", "lagged"] = "reuse"
+    """Measure importance in the training forward pass, in an extra one without dropout, or read it
+    off the gradient with which the window was learned when it was last drawn, which costs nothing.
+    The last is for GNorm and gradient times input, and the gradient is that of the whole loss that
+    flows through the original view, the agreement included."""
+    lagged_start: Literal["tnorm", "uniform"] = "tnorm"
+    """With `lagged`, importance in windows that have not been drawn before: TNorm, or none."""
+    lagged_decay: float = 0.0
+    """With `lagged`, weight of the scores that a window has when it gets new ones, in [0, 1): 0
+    uses the last draw alone, more a moving average over all draws so far."""
     tnorm_at: Literal["pre_norm", "feed_forward"] = "pre_norm"
     """TNorm reads the input of a stack's last normalisation, or its last feed-forward output."""
     gnorm_smoothing: float = 0.0
@@ -96,7 +104,7 @@ class AugmentConfig:
     """Rotate small and capital letters each among themselves, or all letters as one alphabet."""
 
     def __post_init__(self) -> None:
-        for name in ("p_context", "p_current", "gnorm_smoothing"):
+        for name in ("p_context", "p_current", "gnorm_smoothing", "lagged_decay"):
             value = getattr(self, name)
             require(0 <= value < 1, f"augment.{name}", "at least 0 and below 1", value)
         for name in ("alpha", "weight_original", "weight_perturbed", "weight_agreement"):
@@ -119,6 +127,25 @@ class AugmentConfig:
         learned = self.joint_update == 0 or self.weight_perturbed > 0
         require(learned, "augment.weight_perturbed", rule, self.weight_perturbed)
         self._check_cipher()
+        if self.importance_pass == "lagged":
+            self._check_lagged()
+
+    def _check_lagged(self) -> None:
+        where = "with `augment.importance_pass: lagged`"
+        measured = self.measure in ("gnorm", "grad_input")
+        rule = f"gnorm or grad_input {where}: no other measure is read off the training gradient"
+        require(measured, "augment.measure", rule, self.measure)
+        rule = f"above 0 {where}: the scores are the gradient of a loss on the original view"
+        require(self.weight_original > 0, "augment.weight_original", rule, self.weight_original)
+        rule = f"standard {where}: the scale of the training gradient means nothing"
+        require(self.normalize == "standard", "augment.normalize", rule, self.normalize)
+        for name, reason in (
+            ("bpe_dropout", "a window has other pieces at every draw"),
+            ("joint_update", "the first updates do not read the original view"),
+            ("gnorm_smoothing", "the training loss brings its own smoothing"),
+        ):
+            value = getattr(self, name)
+            require(value == 0, f"augment.{name}", f"0 {where}: {reason}", value)
 
     def _check_cipher(self) -> None:
         keys = self.cipher_keys

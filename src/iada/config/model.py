@@ -4,14 +4,14 @@ An architecture is a row of `ARCHITECTURES`: what its windows look like and whic
 pure data that the windows, the models and decoding share. Doc2Doc is the stock Transformer.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from iada.config.base import require
 from iada.config.data import WindowConfig
 from iada.errors import ConfigError
 
-Architecture = Literal["doc2doc", "flat", "gtrans", "han", "san", "hybrid", "docflat"]
+Architecture = Literal["doc2doc", "flat", "gtrans", "han", "san", "hybrid", "docflat", "causal"]
 ContextSides = Literal["encoder", "decoder", "both"]
 
 
@@ -62,7 +62,36 @@ ARCHITECTURES: dict[Architecture, Traits] = {
         "Hybrid", ends="each", restarts_positions=True, keys=("stop_context", "after")
     ),
     "docflat": Traits("DocFlat", keys=("gate", "far_context")),
+    "causal": Traits("Decoder-only", ends="each"),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateConfig:
+    """What a decoder-only model reads around the sentences of a window.
+
+    Every piece is text and is tokenised once; the name of a special token, such as `<s>`, is that
+    token, and `{source_language}` and `{target_language}` stand for the names of the languages.
+    """
+
+    opening: str = ""
+    """What opens a window, such as an instruction."""
+    source: str | None = None
+    """What stands before every source sentence: by default `[{source_language}]:`, and `<s>` in
+    models that are built from scratch."""
+    target: str | None = None
+    """What stands before every target sentence: by default ` [{target_language}]:`, and `<sep>` in
+    models that are built from scratch."""
+    end: str | None = None
+    """What stands after every pair but the last: by default a line break, and nothing in models
+    that are built from scratch."""
+    instruction: str | None = None
+    """What stands between the context and the current pair: by default a line that asks for the
+    translation, and nothing in models that are built from scratch."""
+
+    def __post_init__(self) -> None:
+        rule = "some text: the translation begins after it"
+        require(self.target != "", "model.template.target", rule, self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +100,8 @@ class ModelConfig:
 
     architecture: Architecture = "doc2doc"
     """How context is read: `doc2doc`, the stock Transformer on the whole window; `flat`
-    (FlatTrans), `gtrans` (G-Transformer), `han`, `san`, `hybrid`, `docflat`."""
+    (FlatTrans), `gtrans` (G-Transformer), `han`, `san`, `hybrid`, `docflat`; `causal`, a
+    decoder-only model (Llama) of `decoder_layers` that reads source and target as one sequence."""
     context_sides: ContextSides | None = None
     """Where a context module stands (`han`: encoder, decoder or both); by default the encoder."""
     wide_layers: int | None = None
@@ -90,14 +120,17 @@ class ModelConfig:
     after: int = 0
     """Source sentences after the current one that are read as context (`flat`, `san`, `hybrid`)."""
     pretrained: str | None = None
-    """Folder or hub name of a pre-trained encoder-decoder to start from (Marian, mBART, M2M100,
-    NLLB, T5, BART and others), with its own tokenizer. The keys of size, dropout and positions
-    below, and those of `subwords`, are then the checkpoint's."""
+    """Folder or hub name of a pre-trained model to start from, with its own tokenizer: an
+    encoder-decoder (Marian, mBART, M2M100, NLLB, T5, BART and others) or a decoder-only model
+    (Llama, Qwen, Gemma, Mistral and others). The keys of size, dropout and positions below, and
+    those of `subwords`, are then the checkpoint's."""
     source_code: str | None = None
     """The pre-trained model's own code of the source language, such as `eng_Latn`, where it does
-    not follow from `data.source_language`."""
+    not follow from `data.source_language`; for a decoder-only model the name in its template."""
     target_code: str | None = None
-    """The pre-trained model's own code of the target language."""
+    """The pre-trained model's own code of the target language, likewise."""
+    template: TemplateConfig = field(default_factory=TemplateConfig)
+    """What a decoder-only model reads around sentences."""
     dim: int = 512
     """Width of the model."""
     feed_forward: int = 2048
@@ -137,7 +170,7 @@ class ModelConfig:
         names = ARCHITECTURES
         rule = f"one of {', '.join(names)}"
         require(self.architecture in names, "model.architecture", rule, self.architecture)
-        defaults = {field.name: field.default for field in fields(self)}
+        defaults = {one.name: one.default for one in fields(self)}
         known = {key for traits in ARCHITECTURES.values() for key in traits.keys}
         for key in sorted(known - {*self.traits.keys}):
             if getattr(self, key) != defaults[key]:
@@ -150,6 +183,12 @@ class ModelConfig:
             raise ConfigError(
                 f"`model.architecture: {self.architecture}` is built from scratch, but "
                 f"`model.pretrained` is {self.pretrained!r}. Remove one of the two keys."
+            )
+        reads_template = self.architecture == "causal" or self.pretrained is not None
+        if self.template != TemplateConfig() and not reads_template:
+            raise ConfigError(
+                f"`model.template` means nothing to `model.architecture: {self.architecture}`; it "
+                "belongs to decoder-only models. Remove the key."
             )
         sides = self.context_sides
         if sides is not None:
@@ -217,7 +256,7 @@ def check_windows(model: ModelConfig, windows: WindowConfig) -> None:
         ConfigError: saying which, and what to change.
     """
     name = f"`model.architecture: {model.architecture}`"
-    if model.architecture == "doc2doc":
+    if model.architecture in ("doc2doc", "causal"):
         return
     if windows.context == 0:
         raise ConfigError(

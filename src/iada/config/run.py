@@ -67,6 +67,16 @@ class RunConfig:
         require(counted, "windows.on_long", rule, self.windows.on_long)
         if self.model.frozen_context:
             self._check_frozen()
+        if self.model.architecture == "causal":
+            self._refuse_redrawn_text(
+                "`model.architecture: causal`, whose windows are one sequence"
+            )
+
+    def _refuse_redrawn_text(self, reason: str) -> None:
+        """Refuse augmentations that segment or encipher the text anew."""
+        dropout, keys = self.augment.bpe_dropout, self.augment.cipher_keys
+        require(dropout == 0, "augment.bpe_dropout", f"0 with {reason}", dropout)
+        require(not keys, "augment.cipher_keys", f"empty with {reason}", list(keys))
 
     def _check_frozen(self) -> None:
         """Refuse frozen context that nobody has trained, or that would see what is dropped."""
@@ -79,18 +89,16 @@ class RunConfig:
 
     def _check_pretrained(self) -> None:
         """Refuse what needs an encoding of our own."""
-        rule = "{} with `model.pretrained`, whose tokenizer is used as it is"
-        dropout, keys = self.augment.bpe_dropout, self.augment.cipher_keys
-        require(dropout == 0, "augment.bpe_dropout", rule.format(0), dropout)
-        require(not keys, "augment.cipher_keys", rule.format("empty"), list(keys))
+        reason = "`model.pretrained`, whose tokenizer is used as it is"
+        self._refuse_redrawn_text(reason)
         if self.train.start is not None:
             raise ConfigError(
                 "`train.start` and `model.pretrained` both say what a run starts from. To go on "
                 f"from a pre-trained run, set `model.pretrained: {self.train.start / 'model'}`."
             )
         tags, moses = self.subwords.tags, self.subwords.pretokenize
-        require(not tags, "subwords.tags", rule.format("empty"), tags)
-        require(moses == "none", "subwords.pretokenize", rule.format("none"), moses)
+        require(not tags, "subwords.tags", f"empty with {reason}", tags)
+        require(moses == "none", "subwords.pretokenize", f"none with {reason}", moses)
 
 
 def mini_run(

@@ -96,8 +96,10 @@ class TrainConfig:
     """Number of checkpoints to keep; the newest and the best one are kept in any case."""
     log_every: int = 50
     """Updates between two lines of `metrics.jsonl` and, without a terminal, of progress."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Arithmetic of the forward and backward pass; statistics and losses stay in fp32."""
+    precision: Literal["fp32", "bf16", "auto"] = "fp32"
+    """Arithmetic of the matrix products; weights, statistics, losses, importance and the optimiser
+    stay in fp32. `auto` tries both for a moment and takes bf16 where it is clearly faster; a
+    resumed run keeps what was chosen. Only fp32 gives the same numbers on every machine."""
     objective: Literal["fused", "plain"] = "fused"
     """Losses chunk by chunk with the output projection, or from whole matrices of logits. The
     result is the same; the second needs more memory and time, and serves as a reference."""

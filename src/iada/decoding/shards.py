@@ -1,4 +1,8 @@
-"""Documents spread over the processes that `torchrun` or `accelerate launch` started.
+"""Documents spread over processes: those of a launcher, or one for each core of this machine.
+
+`torchrun` and `accelerate launch` start processes themselves, on one machine or on several. Without
+them a command starts its own: small matrices use one core well and several badly, so that a process
+beside each core is worth more than threads inside one, once there is work for all of them.
 
 Every process reads the whole input, translates its share of the documents, and writes the results
 to a file of its own; the main process joins the files in the order of the input. A translation does
@@ -7,24 +11,30 @@ not depend on the documents beside it, so the output is that of a single process
 
 import heapq
 import json
+import multiprocessing
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch.distributed
+from torch._C._distributed_c10d import TCPStore
 
 from iada.data.documents import Document
+from iada.data.prepared.encoding import begin_worker
 from iada.decoding.journal import create_file
 from iada.decoding.wavefront import Alternative, DocumentTranslation
-from iada.errors import RunError
+from iada.errors import IadaError, RunError
 
 Value = TypeVar("Value")
 # Processes wait for the slowest one; the library's own limit is half an hour.
 _PATIENCE = timedelta(days=30)
+# Until all have come together; they import and load the same things.
+_MEETING = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,104 @@ def join_processes() -> Processes:
         return SINGLE
     group = torch.distributed.new_group(backend="gloo", timeout=_PATIENCE)
     return Processes(state.process_index, state.num_processes, group)
+
+
+def useful_processes(asked: int, items: int, *, each: int) -> int:
+    """Return how many processes to start for some work.
+
+    Args:
+        asked: `decode.processes`; 0 leaves the choice to this function.
+        items: how many there are to share: documents, or windows to score.
+        each: as many keep a process busy for longer than it takes to start it.
+
+    Returns:
+        1 under a launcher and where a GPU computes. Otherwise at most one for each thread that
+        PyTorch would use, which is one per core unless `OMP_NUM_THREADS` says less.
+    """
+    if os.environ.get("WORLD_SIZE", "1") != "1" or torch.cuda.is_available():
+        return 1
+    if asked:
+        return max(1, min(asked, items))
+    return max(1, min(torch.get_num_threads(), items // each))
+
+
+@contextmanager
+def helped(count: int, work: Callable[..., object], *arguments: object) -> Iterator[Processes]:
+    """Start processes that do the same work as this one, and yield all of them together.
+
+    The body of the context must do it too: `work(*arguments, processes)`.
+
+    Args:
+        count: number of processes, this one included; with 1 none is started.
+        work: a function of a module.
+        arguments: what it is called with, which must be fit to be sent to another process.
+    """
+    if count == 1:
+        yield SINGLE
+        return
+    threads = torch.get_num_threads()
+    share = max(1, threads // count)
+    store = TCPStore(
+        "127.0.0.1", 0, count, is_master=True, timeout=_MEETING, wait_for_workers=False
+    )
+    # `spawn`: a forked child would inherit threads and locks of PyTorch in an unknown state.
+    context = multiprocessing.get_context("spawn")
+    helpers = [
+        context.Process(
+            target=_help, args=(store.port, rank, count, share, work, arguments), daemon=True
+        )
+        for rank in range(1, count)
+    ]
+    for helper in helpers:
+        helper.start()
+    torch.set_num_threads(share)
+    try:
+        yield _meet(store, 0, count)
+        for helper in helpers:
+            helper.join()
+    except RunError as error:
+        raise _explained(error, store, count) from None
+    finally:
+        for helper in helpers:
+            helper.terminate()
+            helper.join()
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+        torch.set_num_threads(threads)
+
+
+def _help(
+    port: int,
+    rank: int,
+    count: int,
+    threads: int,
+    work: Callable[..., object],
+    arguments: tuple[object, ...],
+) -> None:
+    """Do a share of the work in a process that was started for it."""
+    begin_worker()
+    torch.set_num_threads(threads)
+    store = TCPStore("127.0.0.1", port, count, timeout=_MEETING)
+    try:
+        work(*arguments, _meet(store, rank, count))
+        torch.distributed.destroy_process_group()
+    except IadaError as error:
+        # Said by the main process: this one has no place to say it.
+        store.set(f"error {rank}", str(error))
+        sys.exit(2)
+
+
+def _meet(store: Any, rank: int, count: int) -> Processes:
+    torch.distributed.init_process_group(
+        "gloo", store=store, rank=rank, world_size=count, timeout=_PATIENCE
+    )
+    return Processes(rank, count, torch.distributed.group.WORLD)
+
+
+def _explained(error: RunError, store: Any, count: int) -> RunError:
+    """Return what a helper has left as its last words, or else the error itself."""
+    found = [rank for rank in range(1, count) if store.check([f"error {rank}"])]
+    return RunError(store.get(f"error {found[0]}").decode()) if found else error
 
 
 def shard_file(output: Path, rank: int) -> Path:

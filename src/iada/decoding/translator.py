@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoConfig
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig, EngineName
+from iada.config.model import TemplateConfig
 from iada.config.run import RunConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
@@ -42,7 +43,7 @@ from iada.decoding.wavefront import (
 from iada.errors import ModelError
 from iada.method.selection import at_least_float32
 from iada.models.adapters import ADAPTER_CONFIG, load_merged
-from iada.models.build import register_models
+from iada.models.build import automatic_class, register_models
 from iada.models.observation import Observer
 from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
@@ -68,7 +69,7 @@ class DocumentTranslator:
         """Use a model that is already loaded.
 
         Args:
-            model: a Hugging Face encoder-decoder.
+            model: a Hugging Face encoder-decoder or causal language model.
             subwords: its tokenizer.
             windows: how the model was trained to see context.
             decode: how to search.
@@ -83,7 +84,7 @@ class DocumentTranslator:
         self.processes = processes
         self.frame = Frame.stock(subwords.special) if frame is None else frame
         self.engine: Engine = choose_engine(
-            EngineSetup(self.model, subwords, windows, decode, exported)
+            EngineSetup(self.model, subwords, windows, decode, exported, self.frame)
         )
 
     @classmethod
@@ -132,13 +133,15 @@ class DocumentTranslator:
         context: int = 0,
         max_length: int | None = None,
         decode: DecodeConfig | None = None,
+        template: TemplateConfig | None = None,
     ) -> "DocumentTranslator":
-        """Load a stock encoder-decoder of the hub, or of a folder, to translate documents with.
+        """Load a stock model of the hub, or of a folder, to translate documents with.
 
         Such models were trained on single sentences, so there is no context unless it is asked for.
 
         Args:
-            name: folder or hub name: Marian, mBART, M2M100, NLLB, T5, BART or another.
+            name: folder or hub name: Marian, mBART, M2M100, NLLB, T5, BART or another
+                encoder-decoder, or a decoder-only model such as Llama, Qwen or Gemma.
             source_language: language of the documents, such as `en`, or the model's own code for
                 it, such as `eng_Latn`.
             target_language: language to translate into, likewise.
@@ -146,6 +149,7 @@ class DocumentTranslator:
                 translations of them.
             max_length: longest window in tokens; by default what the model can read, or 512.
             decode: search settings.
+            template: what a decoder-only model reads around sentences.
         """
         subwords = PretrainedSubwords.from_checkpoint(
             str(name), source_language=source_language, target_language=target_language
@@ -158,7 +162,7 @@ class DocumentTranslator:
             subwords,
             windows=windows,
             decode=decode or DecodeConfig(),
-            frame=pretrained_frame(subwords),
+            frame=pretrained_frame(subwords, template),
         )
 
     @overload
@@ -241,10 +245,11 @@ class DocumentTranslator:
     def _fits(self, sentence: str) -> bool:
         # Most sentences are far too short to be worth encoding: a byte is a token at most, unless
         # a tokeniser before the encoding makes it longer.
-        if 2 * len(sentence.encode()) + 16 <= self.windows.max_length:
+        frame = self.frame.sentence_length([])
+        if 2 * len(sentence.encode()) + frame <= self.windows.max_length:
             return True
         (ids,) = self.subwords.encode([sentence], "source")
-        return len(self.frame.source([ids])) <= self.windows.max_length
+        return self.frame.sentence_length(ids) <= self.windows.max_length
 
     def report_long(self, parts: Sequence[int]) -> None:
         """Say how many sentences were split, given the number of parts of each."""
@@ -363,9 +368,9 @@ def load_model(folder: Path) -> Any:
         return load_merged(folder).to(_device())
     try:
         # Neither code nor pickles of a folder are ever run.
-        model = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False
-        )
+        safely = {"local_files_only": True, "trust_remote_code": False}
+        kind = automatic_class(AutoConfig.from_pretrained(folder, **safely))
+        model = kind.from_pretrained(folder, use_safetensors=True, **safely)
     except (OSError, ValueError, SafetensorError) as error:
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"{folder} cannot be read: {reason}") from None
@@ -383,7 +388,8 @@ def default_export(folder: RunFolder, precision: str) -> Path:
 
 def max_positions(model: Any) -> int:
     """Return the longest decoder sequence; models with relative positions have no limit."""
-    limit = getattr(model.config, "max_position_embeddings", None)
+    settings = model.config.get_text_config(decoder=True)
+    limit = getattr(settings, "max_position_embeddings", None)
     return 2**31 if limit is None else int(limit)
 
 
@@ -427,7 +433,7 @@ def token_log_probabilities(
     for chosen in batches[processes.rank :: processes.count]:
         batch = to_device(collate([windows[0, numbers[i]] for i in chosen]), device)
         in_loss = batch["labels"] >= 0
-        logits = at_least_float32(observer.forward(batch).logits)
+        logits = at_least_float32(observer.forward(batch, needs_states=False).logits)
         picked = logits.log_softmax(dim=-1).gather(1, batch["labels"][in_loss][:, None])
         scores = picked.squeeze(1).double().cpu().numpy()
         ends = np.cumsum(in_loss.sum(dim=1).cpu().numpy())

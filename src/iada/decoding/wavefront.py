@@ -35,6 +35,7 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
 from iada.data.windows.frame import Frame
+from iada.data.windows.prompt import Prompt
 from iada.data.windows.spans import part_of
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
 from iada.decoding.mbr import by_agreement
@@ -96,7 +97,9 @@ class RequestRules:
     def __post_init__(self) -> None:
         frame = self.window_frame
         unit, separates = self.decode.unit, frame.separator != frame.target_end
-        if unit == "window":
+        if isinstance(frame, Prompt):
+            suits = False
+        elif unit == "window":
             suits = frame.target_context and frame.ends == "once" and separates
         else:
             suits = frame.target_context and (frame.ends == "each" or separates)
@@ -186,17 +189,17 @@ class DocumentState:
         decode, frame = rules.decode, rules.window_frame
         number = len(self.texts)
         before = self._source_context(first, decode)
-        source = self._source(before, stop, rules)
         # Where every sentence ends alike, none of them can tell whether it is the last.
         goes_on = frame.ends == "once" and number + 1 < stop
-        length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
-        max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         target: Sequence[Sequence[int]] = []
         if decode.unit != "window" and decode.target_context != "none" and frame.target_context:
             target = (self.reference or self.target)[first:number]
+        source, prefix = self._window(before, target, stop, rules)
+        length = len(source) - 1 if decode.unit == "window" else len(self.source[number])
+        max_new = int(decode.max_length_ratio * length) + decode.max_length_offset
         return Request(
             source=tuple(source),
-            prefix=tuple(frame.prefix(target)),
+            prefix=tuple(prefix),
             max_new=min(max_new, rules.max_positions - 2),
             may_separate=decode.unit == "window" and bool(before),
             end=frame.separator if goes_on else None,
@@ -210,14 +213,20 @@ class DocumentState:
         own = self.source[first:number]
         return own if self.context is None else self.context[number][-len(own) :]
 
-    def _source(self, before: Sequence[Sequence[int]], stop: int, rules: RequestRules) -> list[int]:
-        """Write the source: context, the part from the sentence on, what follows if it fits."""
+    def _window(
+        self,
+        before: Sequence[Sequence[int]],
+        target: Sequence[Sequence[int]],
+        stop: int,
+        rules: RequestRules,
+    ) -> tuple[list[int], list[int]]:
+        """Write the source, context, part and what follows if it fits, and the prefix."""
         number, frame = len(self.texts), rules.window_frame
         after = 0 if rules.decode.source_context == "none" else frame.after
         while True:
-            source = frame.source([*before, *self.source[number : stop + after]])
+            source, prefix = frame.request([*before, *self.source[number : stop + after]], target)
             if len(source) <= rules.windows.max_length or not after:
-                return source
+                return source, prefix
             after -= 1
 
 
@@ -436,7 +445,7 @@ def check_lengths(
 ) -> None:
     """Refuse a document with a sentence that is too long for the model."""
     for number, ids in enumerate(source, start=1):
-        if (needed := len(frame.source([ids]))) > longest:
+        if (needed := frame.sentence_length(ids)) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
                 f"model was trained for at most {longest}. Split the sentence, or let it be "

@@ -64,6 +64,20 @@ def score_run(
     return scores, scores_file
 
 
+def is_translated(path: Path, data: DataConfig | None = None) -> bool:
+    """Whether a run has a translation of the test split by its present model.
+
+    Args:
+        path: the run folder.
+        data: the corpus; by default the run's own.
+    """
+    folder = RunFolder(path)
+    data = data or folder.config().data
+    hypothesis = _translation(folder, data)
+    is_newer = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+    return is_newer and _translated_inputs(hypothesis) in (None, split_digests(data))
+
+
 def translate_test(
     path: Path, translator: DocumentTranslator | None = None, data: DataConfig | None = None
 ) -> Path:
@@ -78,15 +92,9 @@ def translate_test(
         The translation. That of another corpus has a folder of its own.
     """
     folder = RunFolder(path)
-    own = folder.config().data
-    data = data or own
-    inputs = split_digests(data)
-    hypothesis = folder.translations / translations_name(data)
-    if _is_another(own, data):
-        name = hashlib.sha256("".join(inputs).encode()).hexdigest()[:8]
-        hypothesis = folder.translations / f"other-{name}" / hypothesis.name
-    is_current = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
-    is_current = is_current and _translated_inputs(hypothesis) in (None, inputs)
+    data = data or folder.config().data
+    hypothesis = _translation(folder, data)
+    is_current = is_translated(path, data)
     if translator is not None:
         # All processes must come to the same decision.
         is_current = translator.processes.gather(is_current)[0]
@@ -98,6 +106,15 @@ def translate_test(
         add_scores(folder, {}, stale=_OPTIONAL_SCORES)
     translate_split(translator, data, "test", hypothesis)
     return hypothesis
+
+
+def _translation(folder: RunFolder, data: DataConfig) -> Path:
+    """Return where a run has its translation of a test split."""
+    name = translations_name(data)
+    if not _is_another(folder.config().data, data):
+        return folder.translations / name
+    digest = hashlib.sha256("".join(split_digests(data)).encode()).hexdigest()[:8]
+    return folder.translations / f"other-{digest}" / name
 
 
 def split_digests(data: DataConfig) -> list[str]:

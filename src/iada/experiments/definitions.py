@@ -353,6 +353,9 @@ def _agreement(_: Ranges) -> Experiment:
         "doc2doc",
         heading="Agreement of measures",
         navigation="Agreement",
+        question="A tilt follows the order of scores within a window. Do measures order the same "
+        "tokens first, which parts of speech are these, and do they find the words that context "
+        "must decide?",
         compares_measures=True,
         tables=("agreement",),
     )

@@ -18,6 +18,12 @@ def changed_row(row: PlannedRow, key: str, label: str, *changes: Change) -> Plan
     return replace(row, key=key, label=label, system=system)
 
 
+def lagged_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
+    """Let a row follow the training gradient of the draw before, which costs nothing."""
+    change = ("augment.importance_pass", "lagged")
+    return changed_row(row, f"{key}_lagged", f"{label}, lagged", change)
+
+
 def matched_row(row: PlannedRow, key: str, label: str) -> PlannedRow:
     """Keep the mean replacement probability of a row at its initial value, whatever the tilt."""
     change = ("augment.budget", "matched")
@@ -131,4 +137,5 @@ def control_rows(rates: Sequence[float]) -> tuple[PlannedRow, ...]:
         GNORM,
         matched_row(GNORM, GNORM.key, GNORM.label),
         *strong,
+        lagged_row(GNORM, GNORM.key, GNORM.label),
     )

@@ -6,7 +6,8 @@ they belong to, so that a chunk needs little memory beside them.
 
 Two views of the same rows are P and Q. Each gradient is that of the weighted sum of the terms.
 Label smoothing takes `smoothing / vocabulary` from the gradient of every entry. That share is the
-same in all rows, so it is subtracted once from the finished products.
+same in all rows, so it is subtracted once from the finished products. Where a model caps its logits
+(`cap * tanh(logits / cap)`), it is not, and every entry is multiplied by the slope of the cap.
 """
 
 import math
@@ -194,6 +195,8 @@ class Head:
     """(vocabulary, dim)."""
     bias: Tensor | None
     """(vocabulary,), float32 or better."""
+    cap: float | None = None
+    """What the size of logits is capped at, if it is."""
 
     @cached_property
     def mean_row(self) -> Tensor:
@@ -235,8 +238,9 @@ def accumulate_losses(
     # Autocast has done its part: what comes is already in the type of the products.
     with torch.autocast(head.weight.device.type, enabled=False):
         total = _Accumulated(terms, states, head, required)
+        is_linear = head.cap is None
         means = [
-            head.mean_logits(view) if terms.smoothing > 0 and weight > 0 else None
+            head.mean_logits(view) if terms.smoothing > 0 and weight > 0 and is_linear else None
             for view, weight in zip(states, terms.nll_weights, strict=True)
         ]
         for start in range(0, len(labels), size):
@@ -249,6 +253,7 @@ def accumulate_losses(
                 terms,
                 [None if mean is None else mean[tokens] for mean in means],
                 bias=head.bias,
+                cap=head.cap,
                 write_gradients=bool(total.learned),
             )
             total.add_products(logits, stacked, tokens)
@@ -268,6 +273,7 @@ def chunk_sums(
     mean_logits: Sequence[Tensor | None],
     *,
     bias: Tensor | None,
+    cap: float | None = None,
     write_gradients: bool,
 ) -> Tensor:
     """Return the sums of one chunk, and overwrite its logits with their gradients.
@@ -276,10 +282,12 @@ def chunk_sums(
         logits: (views, tokens, vocabulary), without the bias.
         labels: (tokens, 1).
         terms: what to add up.
-        mean_logits: (tokens, 1) for each view that has a smoothed NLL.
+        mean_logits: (tokens, 1) for each view that has a smoothed NLL and no cap.
         bias: (vocabulary,).
+        cap: what the size of logits is capped at, if it is.
         write_gradients: whether to write gradients. They lack the even share that smoothing
             takes from every entry: the same in all rows, it is cheaper to take from the products.
+            Only with a cap it is taken here.
     """
     sums = at_least_float32(logits[:, :0, 0]).new_zeros(len(logits) + 1)
     vocabulary = logits.shape[-1]
@@ -289,17 +297,33 @@ def chunk_sums(
         values = [at_least_float32(view[part]) for view in logits]
         if bias is not None:
             values = [view.add_(bias) for view in values]
+        means = [None if mean is None else mean[part] for mean in mean_logits]
+        slopes = [] if cap is None else [_cap_logits(view, cap) for view in values]
+        if slopes and terms.smoothing > 0:
+            means = [view.mean(dim=-1, keepdim=True) for view in values]
         sums += _block_sums(
             values,
             labels[part],
             terms,
-            [None if mean is None else mean[part] for mean in mean_logits],
+            means,
             write_gradients=write_gradients,
         )
+        if write_gradients and slopes:
+            for gradient, slope, weight in zip(values, slopes, terms.nll_weights, strict=True):
+                share = terms.smoothing * weight / vocabulary
+                gradient.sub_(share).mul_(slope)
         if write_gradients and values[0].dtype != logits.dtype:
             for view, gradient in zip(logits, values, strict=True):
                 view[part] = gradient
     return sums
+
+
+def _cap_logits(logits: Tensor, cap: float) -> Tensor:
+    """Cap logits in place, and return the derivative of what they are now by what they were."""
+    logits.div_(cap).tanh_()
+    slope = 1 - logits.square()
+    logits.mul_(cap)
+    return slope
 
 
 def _block_sums(
@@ -388,7 +412,7 @@ class _Accumulated:
         """Take the even share of label smoothing from every gradient."""
         for view in self.learned:
             share = self.terms.smoothing * self.terms.nll_weights[view]
-            if share == 0:
+            if share == 0 or self.head.cap is not None:
                 continue
             goal = self.states[view]
             if goal is not None:

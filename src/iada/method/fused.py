@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 from iada.method.chunks import Head, RequiredGradients, accumulate_losses, default_chunk_rows
 from iada.method.losses import Sums, Terms
 from iada.method.selection import at_least_float32
-from iada.models.observation import LinearProjection
+from iada.models.observation import LinearProjection, capped
 
 
 def fused_losses(
@@ -44,13 +44,14 @@ def fused_losses(
         terms: weights, smoothing and agreement.
         chunk_rows: see `iada.method.chunks.accumulate_losses`.
     """
-    settings = _Settings(terms, _product_type(projection.weight), chunk_rows)
+    product_type = _product_type(projection.weight)
+    settings = _Settings(terms, product_type, chunk_rows, projection.cap)
     if torch.is_grad_enabled():
         arguments = (settings, labels, projection.weight, projection.bias(), *states)
         total, sums = cast(tuple[Tensor, Tensor], _Fused.apply(*arguments))  # type: ignore[no-untyped-call]
     else:
-        head = _head(projection.weight, projection.bias(), settings.product_type)
-        views = [view.to(settings.product_type) for view in states]
+        head = _head(projection.weight, projection.bias(), product_type, projection.cap)
+        views = [view.to(product_type) for view in states]
         sums = accumulate_losses(
             terms,
             views,
@@ -86,7 +87,7 @@ def nll_gradient(
         (tokens, dim), of the type of `states`.
     """
     product_type = _product_type(projection.weight)
-    head = _head(projection.weight, projection.bias(), product_type)
+    head = _head(projection.weight, projection.bias(), product_type, projection.cap)
     terms = Terms(nll_weights=(1.0,), smoothing=smoothing)
     result = accumulate_losses(
         terms, [states.to(product_type)], labels, head, RequiredGradients((True,))
@@ -100,7 +101,7 @@ def nll_gradient(
 def token_nll(projection: LinearProjection, states: Tensor, labels: Tensor) -> Tensor:
     """Return the NLL of each label, (tokens,), a chunk of tokens at a time; arguments as above."""
     product_type = _product_type(projection.weight)
-    head = _head(projection.weight, projection.bias(), product_type)
+    head = _head(projection.weight, projection.bias(), product_type, projection.cap)
     rows = default_chunk_rows(len(head.weight), states.device)
     found = []
     with torch.autocast(states.device.type, enabled=False):
@@ -108,6 +109,7 @@ def token_nll(projection: LinearProjection, states: Tensor, labels: Tensor) -> T
             chunk, targets = states[start : start + rows], labels[start : start + rows]
             logits = at_least_float32(chunk.to(product_type) @ head.weight.T)
             logits = logits if head.bias is None else logits.add_(head.bias)
+            logits = logits if head.cap is None else capped(logits, head.cap)
             found.append(cross_entropy(logits, targets, reduction="none"))
     return torch.cat(found)
 
@@ -117,6 +119,7 @@ class _Settings:
     terms: Terms
     product_type: torch.dtype
     chunk_rows: int | None
+    cap: float | None
 
 
 class _Fused(torch.autograd.Function):
@@ -137,7 +140,7 @@ class _Fused(torch.autograd.Function):
             terms,
             [view.to(product_type) for view in states],
             labels,
-            _head(weight, bias, product_type),
+            _head(weight, bias, product_type, settings.cap),
             RequiredGradients(tuple(for_states), for_weight, for_bias),
             chunk_rows=settings.chunk_rows,
         )
@@ -174,9 +177,13 @@ def _weighted(terms: Terms, sums: Tensor) -> Tensor:
     return torch.stack(parts).sum()
 
 
-def _head(weight: Tensor, bias: Tensor | None, product_type: torch.dtype) -> Head:
+def _head(
+    weight: Tensor, bias: Tensor | None, product_type: torch.dtype, cap: float | None
+) -> Head:
     return Head(
-        weight.detach().to(product_type), None if bias is None else at_least_float32(bias.detach())
+        weight.detach().to(product_type),
+        None if bias is None else at_least_float32(bias.detach()),
+        cap,
     )
 
 

@@ -24,8 +24,7 @@ from iada.method.fused import nll_gradient, token_nll
 from iada.method.selection import (
     Scores,
     at_least_float32,
-    average_over_words,
-    stream_heads,
+    scores_of_units,
 )
 from iada.models.observation import LinearProjection, Observation, Observer, Stream, tensors
 from iada.seeding import generator as seeded_generator
@@ -78,6 +77,12 @@ def gradient_norm(
     """
     gradients = embedding_gradients(loss, embeddings, gradient=gradient)
     return tuple(hidden_state_norm(gradient) for gradient in gradients)
+
+
+def input_share(gradient: Tensor, embedding: Tensor) -> Tensor:
+    """Return |e · ∂L/∂e|, (batch, length), of gradients and embeddings (batch, length, dim)."""
+    product = at_least_float32(gradient) * at_least_float32(embedding.detach())
+    return product.sum(dim=-1).abs()
 
 
 Needs = Literal["nothing", "states", "predictions", "gradients", "contrast"]
@@ -195,11 +200,10 @@ def _gnorm(evidence: Evidence) -> tuple[Scores, ...]:
 def _grad_input(evidence: Evidence) -> tuple[Scores, ...]:
     """Score by |e · ∂L/∂e|: what the loss would change, to first order, without the embedding."""
     gradients, tokens = _loss_gradients(evidence)
-    products = (
-        (at_least_float32(gradient) * at_least_float32(embedding.detach())).sum(dim=-1).abs()
+    return tuple(
+        Scores(input_share(gradient, embedding) / tokens)
         for gradient, embedding in zip(gradients, evidence.seen.embeddings, strict=True)
     )
-    return tuple(Scores(product / tokens) for product in products)
 
 
 def _context_gradient(evidence: Evidence) -> tuple[Scores, ...]:
@@ -322,6 +326,10 @@ def measure_tokens(
         seed: of random scores.
     """
     measure = MEASURES[config.measure]
+    if config.unit == "piece":
+        word_starts = None
+    else:
+        assert word_starts is not None
     model, needs_graph = observer.model, measure.needs == "gradients"
     projects = measure.needs_logits and projection is None
 
@@ -338,13 +346,7 @@ def measure_tokens(
             seed=seed,
         )
         scores = measure.scores(evidence)
-        if config.unit == "piece":
-            return scores
-        assert word_starts is not None
-        return tuple(
-            average_over_words(found, stream_heads(stream, batch, word_starts))
-            for stream, found in zip(observer.streams, scores, strict=True)
-        )
+        return scores_of_units(scores, observer.streams, batch, word_starts)
 
     with torch.set_grad_enabled(needs_graph):
         if not measure.is_measured or (original is not None and measure.is_read_off_training):
@@ -352,7 +354,9 @@ def measure_tokens(
         training = model.training
         model.eval()
         try:
-            return score(observer.forward(batch, project=projects))
+            return score(
+                observer.forward(batch, project=projects, needs_states=measure.needs == "states")
+            )
         finally:
             model.train(training)
 
@@ -367,7 +371,7 @@ def _alone(
             "encoder-decoders. Choose another measure for a causal language model."
         )
     cut, places = without_context(batch)
-    return cut, observer.forward(cut, project=projects), places
+    return cut, observer.forward(cut, project=projects, needs_states=False), places
 
 
 def importance(model: nn.Module, batch: Batch, measure: Measure) -> tuple[Tensor, ...]:

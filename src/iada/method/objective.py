@@ -17,6 +17,7 @@ from iada.data.windows.batch import Batch
 from iada.errors import DataError
 from iada.method.fused import fused_losses
 from iada.method.importance import MEASURES, measure_tokens
+from iada.method.lagged import ScoreMemory, lagged_scores
 from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
 from iada.method.perturbation import (
     Keep,
@@ -27,13 +28,19 @@ from iada.method.perturbation import (
     perturb,
     word_start_table,
 )
-from iada.method.selection import group_probabilities, settings_at, stream_heads
+from iada.method.selection import (
+    Scores,
+    group_probabilities,
+    scores_of_units,
+    settings_at,
+    stream_heads,
+)
 from iada.models.observation import (
     Changes,
     Observation,
     Observer,
+    batch_positions,
     linear_projection,
-    loss_positions,
     tensors,
 )
 from iada.seeding import generator as seeded_generator
@@ -71,6 +78,7 @@ class AugmentedObjective:
         rich_weight: float = 0.0,
         seed: int = 1,
         computation: Computation = "fused",
+        memory: ScoreMemory | None = None,
     ) -> None:
         """Prepare the objective.
 
@@ -87,12 +95,16 @@ class AugmentedObjective:
             computation: losses chunk by chunk together with the output projection, or from whole
                 matrices of logits. The result is the same. A model whose logits are no plain
                 linear map of its states always gets the second: see `linear_projection`.
+            memory: importance of windows from the draw before, for `importance_pass: lagged`.
         """
         self.model = model
         self.config = config
         self.label_smoothing = label_smoothing
         self.rich_weight = rich_weight
         self.seed = seed
+        self.memory = memory if config.importance_pass == "lagged" else None
+        if config.importance_pass == "lagged" and memory is None:
+            raise ValueError("`importance_pass: lagged` needs a `ScoreMemory` of the windows")
         self.observer = Observer(model, state_point=config.tnorm_at)
         self.replacements = self._make_replacements(replacement, vocabulary)
         """What replaces a token, by the name of the stream."""
@@ -113,17 +125,26 @@ class AugmentedObjective:
         """
         self._check_keys(batch)
         config = settings_at(self.config, update)
-        # Found once: on a GPU the host waits for the number of positions.
-        positions = loss_positions(batch["labels"])
+        positions = batch_positions(batch)
         if not self.model.training or not config.perturbs or update < config.start_update:
             view = self._forward(batch, positions, module=module)
+            self._remember(batch, view)
             smoothing = self.label_smoothing if self.model.training else 0.0
             sums = self._sums([view], batch, Terms(nll_weights=(1.0,), smoothing=smoothing))
             return Losses(sums.total, _count(positions), original=sums.nlls[0])
         original = self._original_view(config, batch, positions, module)
         changes = self._changes(config, batch, original)
+        # Only now: what this draw leaves must not be what it is perturbed by.
+        self._remember(batch, original)
         perturbed = self._forward(batch, positions, changes, module=module)
         return self._combined(config, original, perturbed, batch)
+
+    def _remember(self, batch: Batch, original: Observation | None) -> None:
+        """Let the backward pass leave the scores of a view that is learned from in the memory."""
+        learned = self.model.training and torch.is_grad_enabled()
+        if self.memory is not None and original is not None and learned:
+            embeddings, measure = original.embeddings, self.config.measure
+            self.memory.watch(batch, self.observer.streams, embeddings, measure)
 
     def _check_keys(self, batch: Batch) -> None:
         """Refuse a batch that was collated for another trainer."""
@@ -161,6 +182,7 @@ class AugmentedObjective:
         *,
         module: nn.Module | None = None,
         project: bool = True,
+        needs_states: bool = False,
     ) -> Observation:
         return self.observer.forward(
             batch,
@@ -168,6 +190,7 @@ class AugmentedObjective:
             module=module,
             positions=positions,
             project=project and self.projection is None,
+            needs_states=needs_states,
         )
 
     def _sums(self, views: Sequence[Observation], batch: Batch, terms: Terms) -> Sums:
@@ -208,7 +231,14 @@ class AugmentedObjective:
                 positions,
                 module=module if config.learns_from_original else None,
                 project=in_the_loss or measure.needs_logits,
+                needs_states=self._reads_states(config, batch),
             )
+
+    def _reads_states(self, config: AugmentConfig, batch: Batch) -> bool:
+        """Whether importance is read off the topmost states of the original view."""
+        if self.memory is not None:
+            return config.lagged_start == "tnorm" and not self.memory.knows(batch)
+        return config.importance_pass == "reuse" and MEASURES[config.measure].needs == "states"
 
     def probabilities(
         self, batch: Batch, original: Observation | None, config: AugmentConfig | None = None
@@ -228,15 +258,7 @@ class AugmentedObjective:
         self, batch: Batch, original: Observation | None, config: AugmentConfig
     ) -> list[dict[str, Tensor]]:
         """Return for every stream the probabilities of its role groups by name."""
-        scores = measure_tokens(
-            self.observer,
-            batch,
-            config,
-            original=original if config.importance_pass == "reuse" else None,
-            projection=self.projection,
-            word_starts=self._word_starts(batch),
-            seed=self.seed,
-        )
+        scores = self._scores(batch, original, config)
         return [
             {
                 group.name: probability
@@ -248,6 +270,25 @@ class AugmentedObjective:
             }
             for stream, found in zip(self.observer.streams, scores, strict=True)
         ]
+
+    def _scores(
+        self, batch: Batch, original: Observation | None, config: AugmentConfig
+    ) -> tuple[Scores, ...]:
+        """Return the importance of every token of every stream."""
+        streams, word_starts = self.observer.streams, self._word_starts(batch)
+        if self.memory is not None:
+            assert original is not None
+            found = lagged_scores(self.memory, batch, streams, original, config.lagged_start)
+            return scores_of_units(found, streams, batch, word_starts)
+        return measure_tokens(
+            self.observer,
+            batch,
+            config,
+            original=original if config.importance_pass == "reuse" else None,
+            projection=self.projection,
+            word_starts=word_starts,
+            seed=self.seed,
+        )
 
     def _changes(
         self, config: AugmentConfig, batch: Batch, original: Observation | None

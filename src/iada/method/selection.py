@@ -122,7 +122,7 @@ def _tilted(tilt: Tensor, p: float) -> Tensor:
 
 
 def _logit(p: float) -> float:
-    return torch.logit(torch.tensor(p, dtype=torch.float64)).item()
+    return math.log(p / (1 - p))
 
 
 def budget_offsets(tilt: Tensor, members: Tensor, budgets: Sequence[float]) -> Tensor:
@@ -244,6 +244,25 @@ def average_over_words(scores: Scores, heads: Tensor) -> Scores:
     # Read at the head, so that all pieces have the same value to the bit.
     means = (sums / counts.clamp(min=1)).gather(1, heads)
     return replace(scores, values=means)
+
+
+def scores_of_units(
+    scores: Sequence[Scores], streams: Sequence[Stream], batch: Batch, word_starts: Tensor | None
+) -> tuple[Scores, ...]:
+    """Return the scores of pieces as they are, or those of words; one `Scores` per stream.
+
+    Args:
+        scores: of the pieces.
+        streams: the streams of the model.
+        batch: what was scored.
+        word_starts: (vocabulary,) bool, whether a word begins with a piece; None for pieces.
+    """
+    if word_starts is None:
+        return tuple(scores)
+    return tuple(
+        average_over_words(found, stream_heads(stream, batch, word_starts))
+        for stream, found in zip(streams, scores, strict=True)
+    )
 
 
 def group_probabilities(

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoConfig
 
 from iada.config.train import LoraConfig
 from iada.errors import ModelError
+from iada.models.build import automatic_class
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -35,7 +36,7 @@ def add_adapters(model: Any, config: LoraConfig, base: str) -> None:
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
         target_modules=list(config.targets) or "all-linear",
-        task_type="SEQ_2_SEQ_LM",
+        task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
     )
     try:
         model.add_adapter(settings)
@@ -68,7 +69,8 @@ def load_merged(folder: Path) -> Any:
     settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
     name = settings["base_model_name_or_path"]
     try:
-        base = AutoModelForSeq2SeqLM.from_pretrained(name, dtype="float32", trust_remote_code=False)
+        kind = automatic_class(AutoConfig.from_pretrained(name, trust_remote_code=False))
+        base = kind.from_pretrained(name, dtype="float32", trust_remote_code=False)
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(

@@ -2,7 +2,8 @@
 
 Doc2Doc is a stock `MarianMTModel`: `transformers` alone loads what was trained, and CTranslate2
 converts it. Every other architecture is a class of its own in `MODELS`, a `PreTrainedModel` that
-`AutoModelForSeq2SeqLM` loads once `register_models` has run.
+`AutoModelForSeq2SeqLM` loads once `register_models` has run. A decoder-only model is a stock
+`LlamaForCausalLM`.
 
 Dropout: on CPUs PyTorch's own makes a draw for every value, which takes as long as a good part of
 the matrix products of a small model, and keeps a whole factor for each, in blocks that leave gaps
@@ -17,8 +18,11 @@ import torch
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
     MarianConfig,
     MarianMTModel,
 )
@@ -107,7 +111,7 @@ MODELS: dict[str, type[DocumentModel]] = {
     "hybrid": HybridModel,
     "docflat": DocFlatModel,
 }
-"""Class of each architecture but Doc2Doc."""
+"""Class of each architecture but Doc2Doc and decoder-only models."""
 
 
 def register_models() -> None:
@@ -116,6 +120,54 @@ def register_models() -> None:
         config = model.config_class
         AutoConfig.register(config.model_type, config, exist_ok=True)
         AutoModelForSeq2SeqLM.register(config, model, exist_ok=True)
+
+
+def automatic_class(config: Any) -> Any:
+    """Return the class of Transformers that loads a model, given its configuration."""
+    if getattr(config, "is_encoder_decoder", False):
+        return AutoModelForSeq2SeqLM
+    return AutoModelForCausalLM
+
+
+def build_causal(config: ModelConfig, *, vocabulary_size: int, special: SpecialIds) -> Any:
+    """Build a randomly initialised Llama: pre-norm, SwiGLU, rotary positions, tied embeddings.
+
+    Llama itself drops attention weights at most; `model.dropout` applies to the outputs of its
+    attentions and feed-forward layers in training, and is no part of what is saved.
+
+    Args:
+        config: size.
+        vocabulary_size: number of pieces.
+        special: ids of the special tokens.
+    """
+    model: Any = LlamaForCausalLM(  # type: ignore[no-untyped-call]
+        LlamaConfig(
+            vocab_size=vocabulary_size,
+            hidden_size=config.dim,
+            intermediate_size=config.feed_forward,
+            num_hidden_layers=config.decoder_layers,
+            num_attention_heads=config.heads,
+            num_key_value_heads=config.heads,
+            max_position_embeddings=config.max_positions,
+            attention_dropout=config.attention_dropout,
+            initializer_range=config.dim**-0.5,
+            tie_word_embeddings=True,
+            pad_token_id=special.pad,
+            bos_token_id=special.bos,
+            eos_token_id=special.eos,
+        )
+    )
+    for layer in model.model.layers:
+        for module in (layer.self_attn, layer.mlp):
+            module.register_forward_hook(partial(_drop_output, config.dropout))
+    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        pad_token_id=special.pad,
+        bos_token_id=special.bos,
+        eos_token_id=special.eos,
+        max_length=config.max_positions,
+        suppress_tokens=[i for i in special.all if i != special.eos],
+    )
+    return model
 
 
 def build_model(

@@ -8,15 +8,15 @@ work as always.
 
 The fused objective computes the last step, from hidden states to logits, itself, so it must know it
 exactly. `linear_projection` says for which models it may: those whose logits are a plain linear map
-of what enters the output projection, plus a bias. What a model does before that (T5 scales its
-states) does not matter.
+of what enters the output projection, plus a bias, possibly with a cap on their size (Gemma 2). What
+a model does before that (T5 scales its states) does not matter.
 
 A *stream* is a sequence of input tokens that can be perturbed. An encoder-decoder has two, in this
 order: source, decoder input. A causal language model has one, which holds source and target.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from iada.data.windows.batch import Batch
 from iada.errors import ModelError
+from iada.models.last_layer import LastLayer, shortened_rows
 
 StatePoint = Literal["pre_norm", "feed_forward"]
 
@@ -81,7 +82,8 @@ class Observation:
     embeddings: tuple[Tensor, ...]
     """Per stream (rows, length, dim): the lookup outputs, in the graph of `hidden`."""
     states: tuple[Tensor, ...]
-    """Per stream (rows, length, dim): the topmost states, detached."""
+    """Per stream (rows, length, dim): the topmost states, detached; none if nobody needs them and
+    the last decoder layer was cut short."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,7 @@ class Observer:
         self._embeddings: list[Tensor] = []
         self._states: list[Tensor | None] = [None] * len(stacks)
         self._reached_top: set[int] = set()
+        self._last_layer = LastLayer.of(model)
         self._handles: list[RemovableHandle] = [
             output_projection(model).register_forward_pre_hook(self._select_positions)
         ]
@@ -135,6 +138,7 @@ class Observer:
         module: nn.Module | None = None,
         positions: Tensor | None = None,
         project: bool = True,
+        needs_states: bool = True,
     ) -> Observation:
         """Run the model on a batch.
 
@@ -145,6 +149,8 @@ class Observer:
             positions: `loss_positions` of the batch, if they are known already.
             project: whether to compute the logits. Without them the projection still runs, on no
                 rows, so that its weight stays in the graph of the output, where DDP looks for it.
+            needs_states: whether the topmost states are read. Without them the last decoder layer
+                leaves out what only they need, where it can: see `LastLayer`.
         """
         call = self.model if module is None else module
         changes = changes or Changes()
@@ -152,19 +158,32 @@ class Observer:
         inputs = {name: available[name] for name in self._inputs}
         inputs |= {name: available[name] for name in self._window_inputs if name in available}
         if positions is None:
-            positions = loss_positions(batch["labels"])
-        with self._observing(positions, project=project, zeroed=changes.zeroed):
+            positions = batch_positions(batch)
+        cut = None
+        if self._last_layer is not None and not needs_states and self._last_layer.applies(call):
+            cut = shortened_rows(batch, positions)
+        places = positions if cut is None else cut.slots
+        with (
+            self._observing(places, project=project, zeroed=changes.zeroed),
+            nullcontext() if cut is None or self._last_layer is None else self._last_layer.cut(cut),
+        ):
             output = call(**inputs, use_cache=False, return_dict=True)
             states = tuple(state for state in self._states if state is not None)
             assert self._hidden is not None
             return Observation(
-                positions, self._hidden, output.logits, tuple(self._embeddings), states
+                positions,
+                self._hidden,
+                output.logits,
+                tuple(self._embeddings),
+                states if cut is None else (),
             )
 
     def remove(self) -> None:
         """Take the hooks off the model."""
         for handle in self._handles:
             handle.remove()
+        if self._last_layer is not None:
+            self._last_layer.remove()
 
     @contextmanager
     def _observing(
@@ -238,6 +257,12 @@ def loss_positions(labels: Tensor) -> Tensor:
     return (labels.reshape(-1) >= 0).nonzero().squeeze(1)
 
 
+def batch_positions(batch: Batch) -> Tensor:
+    """Return `loss_positions` of a batch; where its collator left them no device is waited for."""
+    found = batch.get("positions")
+    return loss_positions(batch["labels"]) if found is None else found
+
+
 def _stacks(model: nn.Module) -> tuple[nn.Module, ...]:
     """Return encoder and decoder, or the only stack of a causal language model."""
     settings: Any = getattr(model, "config", None)
@@ -303,7 +328,7 @@ def _call(module: nn.Module, name: str) -> nn.Module | None:
 
 @dataclass(frozen=True)
 class LinearProjection:
-    """Logits are `hidden @ weight.T`, plus a bias."""
+    """Logits are `hidden @ weight.T`, plus a bias, and capped where the model caps them."""
 
     linear: nn.Linear
     """The model's own layer, so that its weight is the one that is trained."""
@@ -314,6 +339,13 @@ class LinearProjection:
     def weight(self) -> Tensor:
         """(vocabulary, dim)."""
         return self.linear.weight
+
+    @property
+    def cap(self) -> float | None:
+        """What the size of logits is capped at, as the configuration says; None if it is not."""
+        settings: Any = getattr(self.model, "config", None)
+        limit: float | None = getattr(settings, "final_logit_softcapping", None)
+        return limit
 
     def bias(self) -> Tensor | None:
         """(vocabulary,): the sum of all biases, in the graph of those that are trained."""
@@ -334,20 +366,22 @@ def output_projection(model: nn.Module) -> nn.Module:
     return projection
 
 
+def capped(logits: Tensor, cap: float) -> Tensor:
+    """Cap the size of logits smoothly, as Gemma 2 does."""
+    return torch.tanh(logits / cap) * cap
+
+
 def linear_projection(model: nn.Module) -> LinearProjection | None:
     """Return the projection of a model, or None if its logits are computed in another way.
 
-    Three conditions. The head is an unchanged `nn.Linear`. The configuration names no cap of the
-    logits (Gemma 2), which is nearly the identity on small logits. And on a trial input of two
-    tokens the model's logits equal the head's output plus `final_logits_bias`, to the bit: a model
-    that scales, caps or edits its logits in another way fails here.
+    Two conditions. The head is an unchanged `nn.Linear`. And on a trial input of two tokens the
+    model's logits equal the head's output plus `final_logits_bias`, capped where the configuration
+    names a cap, to the bit: a model that scales or edits its logits in another way fails here.
     """
     head = output_projection(model)
     if not isinstance(head, nn.Linear) or type(head).forward is not nn.Linear.forward:
         return None
     settings: Any = getattr(model, "config", None)
-    if getattr(settings, "final_logit_softcapping", None) is not None:
-        return None
     projection = LinearProjection(head, model)
     projected: list[Tensor] = []
     handle = head.register_forward_hook(lambda _, __, output: projected.append(output))
@@ -362,6 +396,8 @@ def linear_projection(model: nn.Module) -> LinearProjection | None:
             logits = model(**inputs, use_cache=False, return_dict=True).logits
             offset: Tensor | None = getattr(model, "final_logits_bias", None)
             expected = [rows if offset is None else rows + offset for rows in projected]
+            if projection.cap is not None:
+                expected = [capped(rows, projection.cap) for rows in expected]
     finally:
         handle.remove()
         model.train(training)

@@ -10,15 +10,16 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForSeq2SeqLM, GenerationConfig
+from transformers import GenerationConfig
 
 from iada.config.run import RunConfig
-from iada.data.tokens.pretrained_subwords import PretrainedSubwords, read_model_config
+from iada.data.tokens.checkpoint_facts import read_model_config
+from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import pretrained_frame
 from iada.errors import ModelError
 from iada.models.adapters import add_adapters
-from iada.models.build import build_model
+from iada.models.build import automatic_class, build_causal, build_model
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def load_pretrained(
             logger.info("%s: `%s` is %s; set to 0.", name, rate, getattr(config, rate))
             setattr(config, rate, 0.0)
     try:
-        model = AutoModelForSeq2SeqLM.from_pretrained(
+        model = automatic_class(config).from_pretrained(
             name,
             config=config,
             dtype="auto" if dtype is None else dtype,
@@ -89,7 +90,7 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
         name = str(config.model.pretrained)
         has_config = folder is not None and (folder / "config.json").is_file()
         settings = read_model_config(str(folder) if has_config else name)
-        model = AutoModelForSeq2SeqLM.from_config(settings)  # type: ignore[no-untyped-call]
+        model = automatic_class(settings).from_config(settings)
         if config.train.lora.rank:
             add_adapters(model, config.train.lora, name)
         return model
@@ -97,6 +98,8 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
 
 
 def _build(config: RunConfig, subwords: SubwordEncoding) -> Any:
+    if config.model.architecture == "causal":
+        return build_causal(config.model, vocabulary_size=len(subwords), special=subwords.special)
     return build_model(
         config.model,
         vocabulary_size=len(subwords),
@@ -111,7 +114,12 @@ def _generation_config(subwords: PretrainedSubwords) -> GenerationConfig:
     Checkpoints ask for their own beams, penalties and forbidden words; the search settings of a run
     say all of that. What opens a translation into the target language stays.
     """
-    begin, special = pretrained_frame(subwords).target_begin, subwords.special
+    special = subwords.special
+    if subwords.is_causal:
+        return GenerationConfig(  # type: ignore[no-untyped-call]
+            pad_token_id=special.pad, bos_token_id=special.bos, eos_token_id=special.eos
+        )
+    begin = pretrained_frame(subwords).target_begin
     return GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,
         bos_token_id=special.bos,

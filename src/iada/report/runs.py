@@ -215,7 +215,7 @@ def _check_only_seeds_differ(group: Sequence[RunSummary]) -> None:
 def _read_metrics(folder: Path) -> tuple[dict[str, Any], ...]:
     path = folder / "metrics.jsonl"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise RunError(
             f"{path} does not exist, so {folder} was never trained. Train it with "
@@ -224,7 +224,7 @@ def _read_metrics(folder: Path) -> tuple[dict[str, Any], ...]:
     metrics = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode("utf-8"))
             metrics.append({"update": int(record["update"])} | record)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise RunError(

@@ -304,6 +304,8 @@ _TILT = (
     "current_direction",
     "budget",
     "importance_pass",
+    "lagged_start",
+    "lagged_decay",
     "tnorm_at",
     "gnorm_smoothing",
     "statistics_specials",

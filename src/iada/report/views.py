@@ -256,13 +256,18 @@ def _differences(found: LocatedResults) -> list[TableBlock]:
 
 
 def _agreement(found: LocatedResults) -> list[TableBlock]:
-    return [
-        TableBlock(
-            *found.table(kind.replace("_", "-"), caption), _agreement_table(found, kind, note)
-        )
+    shown = [
+        (kind, caption, note)
         for kind, (caption, note) in _AGREEMENTS.items()
         if any(row.breakdown.get(kind) for row in found.results.rows)
     ]
+    blocks = []
+    for number, (kind, caption, note) in enumerate(shown, start=1):
+        # What all tables share is said below the last one.
+        notes = (note, *base_notes(found.results)) if number == len(shown) else (note,)
+        table = _agreement_table(found.results, kind, notes)
+        blocks.append(TableBlock(*found.table(kind.replace("_", "-"), caption), table))
+    return blocks
 
 
 _RANKS = "Spearman's correlation over the tokens of a window that both score, mean over windows."
@@ -282,31 +287,29 @@ _AGREEMENTS = {
 }
 
 
-def _agreement_table(found: LocatedResults, kind: str, note: str) -> Table:
+def _agreement_table(results: Results, kind: str, notes: tuple[str, ...]) -> Table:
     """Show a breakdown by measure and what it is compared with: a measure, a tag, or nothing."""
-    results = found.results
     pairs = [
-        {
-            ((*name.split(), "Rank")[0], (*name.split(), "Rank")[1]): values
-            for name, values in by_name
-        }
-        for by_name in (row.breakdown.get(kind, {}).items() for row in results.rows)
+        {(name.split()[0], (*name.split(), "Rank")[1]): values for name, values in groups.items()}
+        for groups in (row.breakdown.get(kind, {}) for row in results.rows)
     ]
     columns = dict.fromkeys(other for by_pair in pairs for _, other in by_pair)
     rows = tuple(
         (
             *name_cells(results, row),
             Cell(measure, measure),
-            *(
-                mean_cell(mean_over_seeds(by_pair.get((measure, other), ())), 1, digits=2)
-                for other in columns
-            ),
+            *(_agreement_cell(by_pair.get((measure, other), ())) for other in columns),
         )
         for row, by_pair in zip(results.rows, pairs, strict=True)
         for measure in dict.fromkeys(measure for measure, _ in by_pair)
     )
     heads = (*name_columns(), Column("Measure", numeric=False), *map(Column, columns))
-    return Table(heads, rows, (note, *base_notes(results)))
+    return Table(heads, rows, notes)
+
+
+def _agreement_cell(values: Sequence[float]) -> Cell:
+    cell = mean_cell(mean_over_seeds(values), len(values), digits=2)
+    return Cell(cell.value, cell.text.replace("-", "−"))
 
 
 def _importance_paragraphs(results: Results) -> list[Paragraph]:

@@ -12,12 +12,13 @@ from iada.data.prepared.encoding import Workers, pretokenized
 from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import Offsets, TokenStore
 from iada.data.tokens.ciphers import learn_ciphers
+from iada.data.tokens.languages import language_name
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SPACE, SubwordEncoding, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
-from iada.data.windows.families import check_window_length, encoding_frame
+from iada.data.windows.families import check_window_length, pretrained_frame, prompt_frame
 from iada.data.windows.frame import Frame
 from iada.data.windows.rich import rich_windows
 from iada.data.windows.spans import split_long_sentences
@@ -30,10 +31,14 @@ def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
     if isinstance(subwords, PretrainedSubwords):
         check_window_length(config.windows, subwords)
-        return encoding_frame(subwords)
+        return pretrained_frame(subwords, config.model.template)
     model = config.model
+    if model.architecture == "causal":
+        languages = (config.data.source_language, config.data.target_language)
+        source, target = map(language_name, languages)
+        return prompt_frame(subwords, model.template, (source, target))
     return replace(
-        encoding_frame(subwords),
+        Frame.stock(subwords.special),
         ends=model.traits.ends,
         target_context=model.target_context,
         after=model.after,
@@ -179,6 +184,8 @@ def _cut_windows(store: TokenStore, config: RunConfig, subwords: SubwordEncoding
     noise = context_noise(config.windows)
     augment, windows = config.augment, config.windows
     frame = run_frame(config, subwords)
+    if isinstance(subwords, PretrainedSubwords):
+        subwords.see(np.asarray(store.source.ids), np.asarray(store.target.ids))
     if augment.reads_ciphers:
         return CipheredWindows(
             store, windows, seed=config.seed, frame=frame, documents=documents, noise=noise

@@ -214,7 +214,6 @@ class Copier:
         frame = Frame.stock(store.special) if settings.frame is None else settings.frame
         # The sentence is the last of its window.
         windows = Windows(store, one_by_one, frame=replace(frame, after=0))
-        between = len(frame.source_boundary), len(frame.target_boundary)
         found: dict[int, dict[SideName, _Numbers]] = {}
         batches = measure_windows(
             self.model,
@@ -224,25 +223,22 @@ class Copier:
             seed=settings.seed,
             word_starts=self._word_starts,
         )
-        whole = windows.lengths()
+        back = 1 if settings.role == "current" else 2
         for batch in batches:
             for row, number in enumerate(batch.numbers):
-                current = int(windows.spans.current[number])
-                has_context = int(windows.spans.first[number]) < current
-                if settings.role == "context" and not has_context:
+                first, stop = (int(of[number]) for of in (windows.spans.first, windows.spans.stop))
+                if stop - first < back:
                     continue
-                # `</s>` ends the source; the decoder input ends in the sentence itself.
-                stops = [int(whole[number, 0]) - len(frame.source_end), int(whole[number, 1])]
-                sentence = current
-                if settings.role == "context":
-                    sentence = current - 1
-                    stops = [
-                        stops[side] - int(lengths[side][current]) - between[side] for side in (0, 1)
-                    ]
-                begins = [stops[side] - int(lengths[side][sentence]) for side in (0, 1)]
+                sentence = stop - back
+                begins = (first, first if frame.target_context else sentence)
+                source, target = (
+                    side[begin:stop].tolist() for side, begin in zip(lengths, begins, strict=True)
+                )
+                context = len(source) - 1
+                places = [side[-back] for side in frame.places(source, target, context)]
                 found[sentence] = {
-                    side: _numbers(batch.groups[side], row, begin, stop)
-                    for side, begin, stop in zip(_SIDES, begins, stops, strict=True)
+                    side: _numbers(batch.groups[side], row, *place)
+                    for side, place in zip(_SIDES, places, strict=True)
                 }
         return found
 

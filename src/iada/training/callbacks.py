@@ -11,7 +11,7 @@ import torch
 from tqdm import tqdm
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from iada.storage import append_line, write_text
+from iada.storage import append_line, write_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -30,12 +30,12 @@ class MetricsFile(TrainerCallback):
         """Drop lines that a resumed run will write again."""
         if not state.is_world_process_zero or not self.path.exists():
             return
-        lines = self.path.read_text(encoding="utf-8").splitlines()
+        lines = self.path.read_bytes().splitlines()
         kept = [line for line in lines if _update_of(line) <= state.global_step]
         if kept:
             self._started -= json.loads(kept[-1])["seconds"]
         if kept != lines:
-            write_text(self.path, "".join(f"{line}\n" for line in kept))
+            write_bytes(self.path, b"".join(line + b"\n" for line in kept))
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Write what the log line says."""
@@ -142,9 +142,9 @@ def early_stopping(patience: int, min_delta: float) -> TrainerCallback:
     return EarlyStoppingCallback(patience or sys.maxsize, min_delta)
 
 
-def _update_of(line: str) -> int:
+def _update_of(line: bytes) -> int:
     """Return the update of a metrics line; an incomplete line counts as never written."""
     try:
-        return int(json.loads(line)["update"])
-    except (ValueError, KeyError, TypeError):
+        return int(json.loads(line.decode("utf-8"))["update"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         return sys.maxsize

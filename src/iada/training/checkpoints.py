@@ -6,6 +6,8 @@ JSON and safetensors the states of optimiser, schedule, gradient scaler and rand
 
 config.json model.safetensors trainer_state.json manifest.json
 optimizer.{json,safetensors} schedule.json random_0.{json,safetensors} (one pair per process)
+
+and with `augment.importance_pass: lagged` the kept scores in importance.{json,safetensors}.
 """
 
 import json
@@ -23,6 +25,8 @@ from transformers import Trainer
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_callback import ExportableState
 
+from iada.errors import RunError
+from iada.method.lagged import ScoreMemory
 from iada.models.adapters import has_adapters, load_adapter_weights
 from iada.runs.folder import write_manifest
 from iada.storage import remove_folder, sync, sync_folder
@@ -30,6 +34,7 @@ from iada.storage import remove_folder, sync, sync_folder
 logger = logging.getLogger(__name__)
 
 OPTIMIZER, SCHEDULE, SCALER, RANDOM = "optimizer", "schedule", "scaler", "random_{}"
+IMPORTANCE = "importance"
 
 
 def save_state(folder: Path, name: str, state: object) -> None:
@@ -108,6 +113,9 @@ def set_random_state(state: dict[str, Any]) -> None:
 class CheckpointTrainer(Trainer):
     """A Trainer with checkpoints as described above."""
 
+    score_memory: ScoreMemory | None = None
+    """Importance from earlier draws, where it is kept."""
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         update = self.state.global_step
         self.store_flos()
@@ -116,9 +124,12 @@ class CheckpointTrainer(Trainer):
         if self.args.should_save:
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(parents=True)
+        if self.score_memory is not None:
+            self.score_memory.share(self.args.device)
         self.accelerator.wait_for_everyone()
         self.save_model(str(staging), _internal_call=True)
         if not self.args.save_only_model:
+            self._save_scores(staging)
             self._save_optimizer_and_scheduler(str(staging))
             self._save_scaler(str(staging))
             self._save_rng_state(str(staging))
@@ -178,6 +189,7 @@ class CheckpointTrainer(Trainer):
         if checkpoint is None:
             return
         folder = Path(checkpoint)
+        self._load_scores(folder)
         if not (folder / f"{OPTIMIZER}.json").is_file() and (folder / "optimizer.pt").is_file():
             if self.args.should_save:
                 logger.warning(
@@ -188,6 +200,20 @@ class CheckpointTrainer(Trainer):
             return
         cast(Any, self.optimizer).load_state_dict(load_state(folder, OPTIMIZER))
         cast(Any, self.lr_scheduler).load_state_dict(load_state(folder, SCHEDULE))
+
+    def _save_scores(self, folder: Path) -> None:
+        if self.score_memory is not None and self.args.should_save:
+            save_state(folder, IMPORTANCE, self.score_memory.state())
+
+    def _load_scores(self, folder: Path) -> None:
+        if self.score_memory is None:
+            return
+        if not (folder / f"{IMPORTANCE}.json").is_file():
+            raise RunError(
+                f"{folder} keeps no importance scores, so that a run with `augment.importance_pass:"
+                " lagged` cannot go on from it. Resume with the setting that wrote it."
+            )
+        self.score_memory.load(load_state(folder, IMPORTANCE))
 
     def _save_scaler(self, output_dir: str) -> None:
         scaler = getattr(self.accelerator, "scaler", None)

@@ -18,10 +18,12 @@ from iada.config.run import RunConfig
 from iada.data.windows.batch import Collator, to_device
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
+from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Vocabulary
 from iada.models.pretrained import build_shape, start_model
 from iada.runs.corpus import Corpus
+from iada.runs.environment import fastest_precision
 
 _MOST_BATCHES = 40
 TOO_LARGE = 20
@@ -129,12 +131,17 @@ def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.devi
     special = corpus.subwords.special
     model: nn.Module = start_model(config, corpus.subwords, None)
     model.to(device).train()
+    precision = config.train.precision
+    if precision == "auto":
+        precision = fastest_precision(config.model.dim, config.model.feed_forward)
+    is_lagged = config.augment.importance_pass == "lagged"
     objective = AugmentedObjective(
         model,
         config.augment,
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         computation=config.train.objective,
+        memory=ScoreMemory(corpus.train.lengths()) if is_lagged else None,
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, fused=True)
     # Past every warm-up of the augmentation, so that both views are timed.
@@ -143,7 +150,7 @@ def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.devi
     def step(windows: Windows, keys: list[tuple[int, int]]) -> float:
         begun = time.perf_counter()
         batch = to_device(Collator(special.pad)(windows.__getitems__(keys)), device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.train.precision == "bf16"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             losses = objective(batch, update=late)
         if model.training:
             torch.autograd.backward(losses.total)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -34,6 +34,7 @@ from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
     environment,
+    fastest_precision,
     find_changes,
     keep_freed_memory,
     on_cpu,
@@ -129,9 +130,12 @@ def _train(
         folder.check_unused()
         _check_start(config)
     with state.main_process_first():
-        corpus = _open_corpus(folder, config, shared=resume or not state.is_main_process)
+        begun = resume or not state.is_main_process
+        corpus = _open_corpus(folder, config, shared=begun)
+        precision = _find_precision(folder, config, begun=begun)
         record = environment() | {
             "processes": state.num_processes,
+            "precision": precision,
             "data": data_record(config, corpus),
         }
         if resume:
@@ -146,7 +150,8 @@ def _train(
     set_seed(config.seed)
     model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
-    trainer = make_trainer(config, corpus, model, folder)
+    chosen = replace(config, train=replace(config.train, precision=precision))
+    trainer = make_trainer(chosen, corpus, model, folder)
     if state.is_main_process and not resume:
         for text in mismatches(config, corpus):
             logger.warning("%s", text)
@@ -156,6 +161,26 @@ def _train(
     _report_held(corpus.train)
     if state.is_main_process:
         _save_model(folder, model, corpus.subwords, merge=config.train.lora.merge)
+
+
+def _find_precision(
+    folder: RunFolder, config: RunConfig, *, begun: bool
+) -> Literal["fp32", "bf16"]:
+    """Return the arithmetic of a run; if it is to be tried out, then once, by the main process.
+
+    Args:
+        folder: the run folder.
+        config: the run.
+        begun: whether the run folder says what was chosen.
+    """
+    if config.train.precision != "auto":
+        return config.train.precision
+    found = folder.environment().get("precision") if begun else None
+    if found in ("fp32", "bf16"):
+        return "bf16" if found == "bf16" else "fp32"
+    chosen = fastest_precision(config.model.dim, config.model.feed_forward)
+    logger.info("Training in %s, which is the faster way for this model here.", chosen)
+    return chosen
 
 
 def _check_start(config: RunConfig) -> None:

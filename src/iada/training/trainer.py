@@ -8,6 +8,7 @@ micro-batch is wrong under accumulation.
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -19,7 +20,9 @@ from transformers import TrainerCallback, TrainingArguments
 from iada.config.method import AugmentConfig
 from iada.data.windows.batch import Batch
 from iada.data.windows.sampler import TokenBatchSampler
-from iada.errors import ModelError, RunError
+from iada.data.windows.windows import Windows
+from iada.errors import DataError, ModelError, RunError
+from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
 from iada.models.document import DocumentModel
@@ -138,7 +141,7 @@ class IadaTrainer(CheckpointTrainer):
             train_dataset=train_dataset,
             eval_dataset=eval_dataset,
             processing_class=processing_class,
-            callbacks=[_EpochCallback(train_sampler), *callbacks],
+            callbacks=[_EpochCallback(self, train_sampler), *callbacks],
         )
         self._check_devices()
         # Without this the Trainer does not count the loss tokens of the update.
@@ -147,6 +150,8 @@ class IadaTrainer(CheckpointTrainer):
         self.eval_sampler = eval_sampler
         if vocabulary is None and processing_class is not None:
             vocabulary = Vocabulary.of_tokenizer(processing_class)
+        if augment.importance_pass == "lagged":
+            self.score_memory = _make_memory(augment, train_dataset, Path(str(args.output_dir)))
         self.augmented_objective = AugmentedObjective(
             model,
             augment,
@@ -156,6 +161,7 @@ class IadaTrainer(CheckpointTrainer):
             rich_weight=rich_weight,
             seed=args.seed,
             computation=computation,
+            memory=self.score_memory,
         )
         self.slow_parameters: tuple[tuple[str, ...], float] = ((), 1.0)
         """Names of parameters, and the share of the learning rate that they learn at."""
@@ -303,12 +309,27 @@ class IadaTrainer(CheckpointTrainer):
         return metrics
 
 
-class _EpochCallback(TrainerCallback):
-    """Tell the sampler which epoch begins: the Trainer only reaches `accelerate`'s own samplers."""
+def _make_memory(augment: AugmentConfig, windows: Any, folder: Path) -> ScoreMemory:
+    """Make room for the importance of all windows, on the disk of the run."""
+    if not isinstance(windows, Windows):
+        raise DataError(
+            f"`augment.importance_pass: lagged` keeps scores for every token of every window, but "
+            f"the training data are {type(windows).__name__}, of which it does not know the "
+            "lengths. Use `iada.DocumentWindows`, or set `importance_pass: reuse`."
+        )
+    return ScoreMemory(windows.lengths(), decay=augment.lagged_decay, folder=folder)
 
-    def __init__(self, sampler: TokenBatchSampler | None) -> None:
+
+class _EpochCallback(TrainerCallback):
+    """Tell sampler and memory that an epoch begins: the Trainer only reaches `accelerate`'s own."""
+
+    def __init__(self, trainer: CheckpointTrainer, sampler: TokenBatchSampler | None) -> None:
+        self.trainer = trainer
         self.sampler = sampler
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if self.sampler is not None:
             self.sampler.set_epoch(int(state.epoch or 0))
+        if self.trainer.score_memory is not None:
+            # Other processes may have drawn the windows that this one draws now.
+            self.trainer.score_memory.share(args.device)

@@ -81,6 +81,11 @@ def test_a_value_that_breaks_a_rule_is_our_error() -> None:
         parse_dataclass(TranslateLike, ["runs/a", "--decode.beam", "0"], program="iada translate")
 
 
+def test_an_endless_argument_is_refused_before_anything_similar_is_looked_for() -> None:
+    with pytest.raises(ConfigError, match=r"`--outputt{32}\.\.\.` has 1,000,007 characters, but"):
+        parse_dataclass(TranslateLike, ["--outpu" + "t" * 1_000_000], program="iada")
+
+
 def test_a_missing_positional_ends_with_exit_code_2() -> None:
     with pytest.raises(SystemExit) as stop:
         parse_dataclass(TranslateLike, [], program="iada translate")

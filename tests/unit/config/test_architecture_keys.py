@@ -3,7 +3,9 @@
 import pytest
 
 from iada.config.data import WindowConfig
-from iada.config.model import ARCHITECTURES, ModelConfig, check_windows
+from iada.config.method import Method, augmentation
+from iada.config.model import ARCHITECTURES, ModelConfig, TemplateConfig, check_windows
+from iada.config.run import RunConfig
 from iada.errors import ConfigError
 
 
@@ -99,3 +101,18 @@ def test_windows_that_an_architecture_cannot_read_are_refused(
 def test_every_architecture_has_a_title_of_its_own() -> None:
     titles = [traits.title for traits in ARCHITECTURES.values()]
     assert len(set(titles)) == len(titles)
+
+
+def test_a_template_belongs_to_decoder_only_models() -> None:
+    template = TemplateConfig(opening="Translate.")
+    assert ModelConfig(architecture="causal", template=template).template is template
+    with pytest.raises(ConfigError, match=r"`model\.template` means nothing to .*doc2doc"):
+        ModelConfig(template=template)
+    with pytest.raises(ConfigError, match=r"`model\.template\.target` must be some text"):
+        TemplateConfig(target="")
+
+
+@pytest.mark.parametrize("method", ["bpe_dropout", "cipher"])
+def test_text_that_is_drawn_anew_is_refused_with_one_sequence(method: Method) -> None:
+    with pytest.raises(ConfigError, match="whose windows are one sequence"):
+        RunConfig(model=ModelConfig(architecture="causal"), augment=augmentation(method))

@@ -1,11 +1,13 @@
 """Documents spread over processes: each once, evenly, and joined in the order of the input."""
 
+import multiprocessing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,14 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.decoding.engines.interface import Hypothesis, Request
 from iada.decoding.files import journal_file, translate_file
-from iada.decoding.shards import SINGLE, Processes, join_processes, shard_file
+from iada.decoding.shards import (
+    SINGLE,
+    Processes,
+    helped,
+    join_processes,
+    shard_file,
+    useful_processes,
+)
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import RunError
 
@@ -164,3 +173,53 @@ def test_documents_in_memory_are_shared_too(trained_run: Path) -> None:
     assert len(found[0]) == 2
     translator.processes = Keeping(0, 2)
     assert translator.translate(documents) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "items", "threads", "expected"),
+    [
+        (0, 500, 2, 2),  # one for each core
+        (0, 99, 2, 1),  # too little to do for two
+        (0, 500, 1, 1),  # one core, or `OMP_NUM_THREADS=1`
+        (0, 260, 16, 5),
+        (3, 500, 2, 3),  # asked for
+        (3, 2, 2, 2),
+        (1, 500, 2, 1),
+    ],
+)
+def test_as_many_processes_are_started_as_have_work(
+    asked: int, items: int, threads: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    assert useful_processes(asked, items, each=50) == expected
+    # A launcher has started as many as its user wants.
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert useful_processes(asked, items, each=50) == 1
+
+
+def _square(numbers: list[int], processes: Processes) -> list[int]:
+    own = [n * n for n in numbers[processes.rank :: processes.count]]
+    if processes.rank == 1 and 13 in numbers:
+        raise RunError("thirteen is not squared")
+    return [n for part in processes.gather(own) for n in part]
+
+
+def test_helpers_share_the_work_and_are_gone_afterwards() -> None:
+    threads = torch.get_num_threads()
+    with helped(2, _square, [1, 2, 3, 4]) as processes:
+        assert (processes.rank, processes.count) == (0, 2)
+        assert _square([1, 2, 3, 4], processes) == [1, 9, 4, 16]
+    assert not torch.distributed.is_initialized()
+    assert multiprocessing.active_children() == []
+    assert torch.get_num_threads() == threads
+    with helped(1, _square, [1]) as processes:
+        assert processes is SINGLE
+
+
+def test_what_stops_a_helper_is_said_by_the_main_process() -> None:
+    with (
+        pytest.raises(RunError, match="thirteen is not squared"),
+        helped(2, _square, [12, 13]) as processes,
+    ):
+        _square([12, 13], processes)
+    assert multiprocessing.active_children() == []

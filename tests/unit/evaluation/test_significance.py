@@ -15,6 +15,7 @@ from iada.evaluation.significance import (
     FloatArray,
     Measurement,
     bleu_scores,
+    chrf_scores,
     holm,
     mean_scores,
     measure_mean,
@@ -30,6 +31,17 @@ def measured(*systems: list[float]) -> Measurement:
 def drawn(units: int, *means: float, seed: int = 0) -> Measurement:
     random = np.random.default_rng(seed)
     return measured(*(random.normal(mean, 1.0, units).tolist() for mean in means))
+
+
+def test_chrf_of_the_shortest_texts_by_hand() -> None:
+    def counts(*first: int) -> list[float]:
+        # Hypothesis, reference and matches of six orders; one letter has no longer n-grams.
+        return [*map(float, first), *[0.0] * 15]
+
+    # "a" for "a"; "b" for "a"; "ab" for "a", of whose letters one of two is right: F with beta 2 is
+    # 5 * 0.5 * 1 / (4 * 0.5 + 1); nothing for "a".
+    rows = np.array([counts(1, 1, 1), counts(1, 1, 0), counts(2, 1, 1), counts(0, 1, 0)])
+    assert chrf_scores(rows) == pytest.approx([100, 0, 100 * 2.5 / 3, 0])
 
 
 values = st.lists(st.integers(0, 20).map(float), min_size=1, max_size=30)

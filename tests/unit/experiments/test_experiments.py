@@ -230,6 +230,7 @@ def test_controls_are_compared_with_uniform_replacement_under_the_same_losses() 
         "iada_replace_gnorm_matched",
         "iada_replace_tnorm_alpha_1_matched",
         "iada_replace_gnorm_alpha_1_matched",
+        "iada_replace_gnorm_lagged",
     ]
     # The sweep has the same run.
     strong = systems(build_experiment("alpha_sweep"))["alpha_1_matched"]

@@ -16,11 +16,11 @@ from iada.method.perturbation import Replace
 
 # The compiler looks at `.grad` of the tensors that the hooks keep.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+# As `iada.training.train.train` sets it.
+@torch._functorch.config.patch(donated_buffer=False)
 def test_a_compiled_model_gives_the_same_loss_and_gradients(
-    tiny_model: Callable[..., Any], batch: Batch, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Callable[..., Any], batch: Batch
 ) -> None:
-    # As `iada.training.train.train` sets it.
-    monkeypatch.setattr(torch._functorch.config, "donated_buffer", False)
     config = AugmentConfig(alpha=1.0, p_context=0.4, p_current=0.4)
     results = []
     for compiled in (False, True):

@@ -1,7 +1,6 @@
 """A causal language model: source and target in one stream, each with its own statistics."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -18,7 +17,7 @@ from iada.method.measuring import measure_batch
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Drop, Replace, Zero
 from iada.method.selection import replacement_probability, standardize
-from iada.models.observation import Observer
+from iada.models.observation import Observer, linear_projection
 
 SPECIAL = range(6)
 SIZES: dict[str, Any] = {
@@ -278,14 +277,47 @@ def test_a_causal_model_learns_with_the_objective(
     assert nll() < 0.2 * before
 
 
-def test_capped_logits_are_left_to_the_model(sequence: Batch) -> None:
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("measure", ["tnorm", "gnorm", "surprisal"])
+def test_capped_logits_are_capped_in_the_fused_losses_too(
+    measure: Any, smoothing: float, sequence: Batch
+) -> None:
+    config = Gemma2Config(
+        **(SIZES | {"initializer_range": 1.0}),
+        head_dim=8,
+        sliding_window=16,
+        # So low that most logits are capped.
+        final_logit_softcapping=2.0,
+    )
+    results = []
+    for computation in ("fused", "plain"):
+        torch.manual_seed(0)
+        model = Gemma2ForCausalLM(config).double().train()
+        objective = _objective(
+            model,
+            AugmentConfig(measure=measure, alpha=1.0, p_context=0.4, p_current=0.4),
+            computation=computation,
+            label_smoothing=smoothing,
+        )
+        assert (objective.projection is None) == (computation == "plain")
+        losses = objective(sequence)
+        losses.total.backward()
+        results.append((losses.total, [parameter.grad for parameter in model.parameters()]))
+    (fused, gradients), (plain, expected) = results
+    torch.testing.assert_close(fused, plain)
+    for gradient, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-7, atol=1e-9)
+
+
+def test_a_cap_is_no_detail(sequence: Batch) -> None:
     torch.manual_seed(0)
-    # Logits so small that a cap of 30 changes next to nothing.
-    config = Gemma2Config(**(SIZES | {"initializer_range": 1e-4}), head_dim=8, sliding_window=16)
-    assert config.final_logit_softcapping == 30.0
-    model = Gemma2ForCausalLM(config).double().train()
-    objective = _objective(model, replace(AugmentConfig(), alpha=1.0))
-    assert objective.projection is None
-    losses = objective(sequence)
-    losses.total.backward()
-    assert losses.total.isfinite()
+    sizes = SIZES | {"initializer_range": 1.0}
+    config = Gemma2Config(**sizes, head_dim=8, sliding_window=16, final_logit_softcapping=2.0)
+    model = Gemma2ForCausalLM(config).double().eval()
+    projection = linear_projection(model)
+    assert projection is not None
+    assert projection.cap == 2.0
+    capped = _objective(model, AugmentConfig())(sequence).total
+    # Read from the configuration, so that a changed one is noticed by its own trial alone.
+    model.config.final_logit_softcapping = 30.0
+    assert (_objective(model, AugmentConfig())(sequence).total - capped).abs() > 1

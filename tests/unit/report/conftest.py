@@ -200,6 +200,12 @@ def all_results() -> list[Results]:
             make_row(name, system | {"model.architecture": "gtrans"}, (25.0, 25.5, 26.0))
             for name, system in (("GTrans", DOC2DOC), ("GTrans + GNorm", GNORM))
         ],
+        "stages": [
+            make_row(
+                "GTrans, two stages",
+                DOC2DOC | {"model.architecture": "gtrans", "start": "doc2doc, windows.context: 0"},
+            )
+        ],
         "directions": [
             make_row(
                 f"{name}, context {context}, current {current}",

@@ -10,6 +10,8 @@ from iada.experiments.definitions import experiment_names
 from iada.report.overview import find_material, report_sections
 from iada.report.page import markdown_report
 from iada.report.tables import mean_cell
+from iada.report.verdict import signed
+from iada.report.views import help_gains
 
 RECORDED = Path(__file__).parents[3] / "docs" / "results"
 CORPORA = ("mini-scarce", "mini", "bcontrast")
@@ -73,11 +75,30 @@ def test_tables_written_by_hand_have_the_recorded_means(
         assert cells == texts, label
 
 
+@pytest.mark.parametrize(
+    ("page", "heading"),
+    [("README.md", "## Results on the embedded corpus"), ("docs/results.md", "## Scarce text")],
+)
+def test_gains_in_the_text_are_the_recorded_ones(page: str, heading: str) -> None:
+    text = (RECORDED.parents[1] / page).read_text(encoding="utf-8")
+    section = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    found = find_material([RECORDED / "mini-scarce"]).experiments
+    gains = [gain for gain in help_gains(found) if gain.differences["s_bleu"].interval is not None]
+    assert len(gains) >= 2
+    for gain in gains:
+        one = gain.differences["s_bleu"]
+        assert one.interval is not None
+        low, high = (signed(bound, 2) for bound in one.interval)
+        told = f"{signed(one.mean, 2)} s-BLEU, 95% interval {low} to {high}"
+        # Lines are broken anywhere.
+        assert told in " ".join(section.split()), gain.name
+
+
 def test_the_embedded_corpus_has_every_experiment_and_three_seeds_where_it_counts() -> None:
     found = {
         item.results.experiment: item.results
         for item in find_material([RECORDED / "mini"]).experiments
     }
     # Not recorded yet.
-    assert set(experiment_names()) - set(found) == {"architectures", "agreement"}
+    assert set(experiment_names()) - set(found) == {"architectures", "stages", "agreement"}
     assert min(len(found[name].seeds) for name in ("main", "controls")) >= 3

@@ -91,8 +91,10 @@ def test_agreement_of_measures_has_a_line_per_measure(every_result: list[Results
     (results,) = (one for one in every_result if one.experiment == "agreement")
     text = results_markdown(results)
     assert "| System | Seeds | Measure | gnorm |" in text
-    assert "| Doc2Doc | 3 | tnorm | -0.20 ± 0.10 |" in text
+    assert "| Doc2Doc | 3 | tnorm | −0.20 ± 0.10 |" in text
     assert "| Doc2Doc | 3 | gnorm | – | 0.50 ± 0.25 |" in text
     assert "| Doc2Doc | 3 | tnorm | 0.50 ± 0.00 |" in text
     assert "| Doc2Doc | 3 | p_cxmi | 0.90 ± 0.10 |" in text
     assert "0.5 is chance" in text
+    # What was measured on is said once for all tables, besides that of the systems.
+    assert text.count("Ours: data mini") == 2

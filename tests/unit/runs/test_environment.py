@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from iada.runs import environment as module
 from iada.runs.environment import PACKAGES, environment
@@ -116,3 +117,22 @@ def test_the_users_repository_is_not_written_to(
     before = index.read_bytes()
     assert module._git("status", "--porcelain") == "A  a"
     assert index.read_bytes() == before
+
+
+@pytest.mark.parametrize(("gain", "expected"), [(2.3, "bf16"), (1.1, "fp32"), (0.4, "fp32")])
+def test_the_precision_is_bf16_where_it_is_clearly_faster(
+    gain: float, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "probe_bf16", lambda *_: gain)
+    monkeypatch.setattr(module, "on_cpu", lambda: True)
+    assert module.fastest_precision(512, 2048) == expected
+
+
+def test_the_probe_tells_what_bf16_gains_and_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each reading of the clock is what the next entry says: float32 takes 3 s, bf16 2 s.
+    clock = iter([t for k in range(4) for t in (10 * k, 10 * k + 3, 10 * k + 5, 10 * k + 7)])
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    before = torch.random.get_rng_state()
+    assert module.probe_bf16(8, 16, torch.device("cpu")) == pytest.approx(1.5)
+    assert torch.random.get_rng_state().equal(before)
+    assert next(clock, None) is None

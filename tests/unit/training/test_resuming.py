@@ -6,15 +6,18 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file
 
+from iada.config.method import augmentation
 from iada.config.run import RunConfig
 from iada.errors import RunError
+from iada.method.lagged import ScoreMemory
 from iada.runs.environment import environment, find_changes
-from iada.runs.folder import RunFolder
-from iada.training.train import train
+from iada.runs.folder import RunFolder, write_manifest
+from iada.training.train import make_trainer, train
 from iada.training.trainer import IadaTrainer
 
 TinyRun = Callable[..., RunConfig]
@@ -368,3 +371,88 @@ def test_interrupting_a_run_tells_how_to_resume_it(
         f"Continue with: iada train {config.output / 'config.yaml'} --resume",
         "interrupted",
     ]
+
+
+def test_kept_importance_is_found_again_in_the_middle_of_an_epoch(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def configure(name: str) -> RunConfig:
+        augment = replace(
+            augmentation("iada_replace_gnorm"),
+            importance_pass="lagged",
+            lagged_decay=0.5,
+            # Scores decide about tokens.
+            alpha=2.0,
+            p_context=0.3,
+            p_current=0.3,
+        )
+        config = tiny_run(name, max_tokens=12_000, max_updates=10, validate_every=5)
+        return replace(config, method="iada_replace_gnorm", augment=augment)
+
+    straight = train(configure("straight"))
+    config = configure("killed")
+    killed = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    shutil.rmtree(killed.checkpoints / "checkpoint-10")
+    checkpoint = killed.last_checkpoint()
+    assert checkpoint is not None
+    # Neither the first epoch nor the end of one.
+    assert checkpoint.state["epoch"] > 1.1
+    assert checkpoint.state["epoch"] % 1 > 0.1
+    assert {"importance.json", "importance.safetensors"} <= {
+        path.name for path in checkpoint.path.iterdir()
+    }
+    train(config, resume=True)
+    weights = [folder.model / "model.safetensors" for folder in (straight, killed)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+    # Without the kept scores the run ends elsewhere.
+    forgetful = _train_and_die_at(configure("none"), monkeypatch, "iada.training.train._save_model")
+    shutil.rmtree(forgetful.checkpoints / "checkpoint-10")
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreMemory, "load", lambda *_: None)
+        train(configure("none"), resume=True)
+    other = forgetful.model / "model.safetensors"
+    assert other.read_bytes() != weights[0].read_bytes()
+
+
+def test_a_checkpoint_without_kept_importance_is_not_resumed_from(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_run(max_updates=4)
+    augment = replace(augmentation("iada_replace_gnorm"), importance_pass="lagged")
+    config = replace(config, method="iada_replace_gnorm", augment=augment)
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    newest = folder.checkpoints / "checkpoint-2"
+    shutil.rmtree(folder.checkpoints / "checkpoint-4")
+    for name in ("importance.json", "importance.safetensors"):
+        (newest / name).unlink()
+    write_manifest(newest)
+    with pytest.raises(RunError, match="keeps no importance scores"):
+        train(config, resume=True)
+
+
+def test_a_resumed_run_keeps_the_precision_that_was_chosen(
+    tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[bool] = []
+    make = make_trainer
+
+    def noted(*arguments: Any) -> IadaTrainer:
+        trainer = make(*arguments)
+        used.append(trainer.args.bf16)
+        return trainer
+
+    monkeypatch.setattr("iada.training.train.make_trainer", noted)
+    config = tiny_run(precision="auto", max_updates=4)
+    probe = "iada.training.train.fastest_precision"
+    monkeypatch.setattr(probe, lambda *_: "bf16")
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    shutil.rmtree(folder.checkpoints / "checkpoint-4")
+    assert folder.environment()["precision"] == "bf16"
+    # On a machine where float32 is faster the run goes on as it began.
+    monkeypatch.setattr(probe, lambda *_: "fp32")
+    train(config, resume=True)
+    assert used == [True, True]
+    assert folder.config().train.precision == "auto"
+    other = train(tiny_run("other", precision="auto", max_updates=2))
+    assert used[2:] == [False]
+    assert other.environment()["precision"] == "fp32"

@@ -109,7 +109,7 @@ def test_a_run_says_how_many_windows_kept_plain_sentences(
 def test_metrics_after_the_checkpoint_are_dropped_when_a_run_is_resumed(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = ['{"update": 1, "seconds": 5.0}', '{"update": 2, "seconds": 9.0}', '{"upda']
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_bytes("\n".join(lines).encode() + b"\xff\n" + b"[" * 9999)
 
     class State:
         is_world_process_zero = True

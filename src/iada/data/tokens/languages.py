@@ -40,6 +40,27 @@ STANDARD_VARIETIES = {
 }
 """Macrolanguages of ISO 639-3 to the variety that NLLB and OPUS name in their place."""
 
+NAMES = {
+    **{"af": "Afrikaans", "ar": "Arabic", "be": "Belarusian", "bg": "Bulgarian", "bn": "Bengali"},
+    **{"ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish", "de": "German"},
+    **{"el": "Greek", "en": "English", "es": "Spanish", "et": "Estonian", "eu": "Basque"},
+    **{"fa": "Persian", "fi": "Finnish", "fr": "French", "ga": "Irish", "gl": "Galician"},
+    **{"gu": "Gujarati", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian"},
+    **{"hy": "Armenian", "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese"},
+    **{"ka": "Georgian", "kk": "Kazakh", "ko": "Korean", "lt": "Lithuanian", "lv": "Latvian"},
+    **{"mk": "Macedonian", "mr": "Marathi", "ms": "Malay", "mt": "Maltese", "nl": "Dutch"},
+    **{"no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian"},
+    **{"sk": "Slovak", "sl": "Slovenian", "sq": "Albanian", "sr": "Serbian", "sv": "Swedish"},
+    **{"sw": "Swahili", "ta": "Tamil", "te": "Telugu", "th": "Thai", "tr": "Turkish"},
+    **{"uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese"},
+}
+"""English names, for prompts."""
+
+
+def language_name(language: str) -> str:
+    """Return the English name of a language; what is not known stays as it is given."""
+    return NAMES.get(_language_part(language), language)
+
 
 def find_language_code(
     language: str, known: Collection[str], *, key: str, model: str, instead: str

@@ -5,8 +5,12 @@ window is a matter of the model's family (`iada.data.windows.families`). In the 
 sentence is followed by `</s>`, which no text can spell: where a tokenizer would read a special
 token in the text itself, the text becomes unknown tokens instead.
 
+Sentences of a decoder-only model stand inside running text, so each is encoded with the space
+before it where the tokenizer does not write one itself, and decoded without.
+
 Saved as the tokenizer's own files and `pretrained.json`, which names the family, the languages and
-what the model's configuration says of its vocabulary.
+what the model's configuration says of its vocabulary; `seen.json` beside it lists the pieces of the
+training text, where they alone may replace others.
 """
 
 import hashlib
@@ -19,16 +23,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from tokenizers import decoders
 
+from iada.data.tokens.checkpoint_facts import (
+    CAUSAL,
+    checkpoint_longest,
+    checkpoint_prompt,
+    checkpoint_rows,
+    checkpoint_start,
+    family_of,
+    load_tokenizer,
+    read_model_config,
+)
 from iada.data.tokens.ciphers import Ciphers
-from iada.data.tokens.languages import find_language_code
+from iada.data.tokens.languages import find_language_code, language_name
 from iada.data.tokens.pretokenize import Moses, SideName
 from iada.data.tokens.subwords import SPACE, SpecialIds, SubwordEncoding, Subwords
-from iada.errors import ConfigError, IadaError, ModelError
+from iada.errors import DataError, ModelError
 from iada.storage import read_object, write_text
 
 _SETTINGS_FILE = "pretrained.json"
+_SEEN_FILE = "seen.json"
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _SENTINEL = re.compile(r"<extra_id_\d+>|<unused_?\d+>|\[unused\d+\]|madeupword\d+")
 _CODE_TOKENS = {
@@ -52,7 +69,7 @@ class PretrainedSettings:
     model: str
     """Folder or hub name that the tokenizer was taken from."""
     family: str
-    """Name in `iada.data.windows.families.FAMILIES`, or `other`."""
+    """Name in `iada.data.windows.families.FAMILIES`, `causal`, or `other`."""
     rows: int
     """Rows of the model's embedding matrix."""
     start: int
@@ -60,9 +77,9 @@ class PretrainedSettings:
     forced: int | None = None
     """Id that a model of another family must say first."""
     source_code: str | None = None
-    """Language code of the source, where the family has codes."""
+    """Language code of the source, where the family has codes; its name for `causal`."""
     target_code: str | None = None
-    """Language code of the target, where the family has codes."""
+    """Language code of the target, likewise."""
     prompt: str = ""
     """Text before every source, such as T5's `translate English to German: `."""
     max_length: int | None = None
@@ -100,7 +117,14 @@ class PretrainedSubwords:
         """Id of each language code, without its decoration."""
         self._vocabulary: dict[str, int] = tokenizer.get_vocab()
         self.special = self._special_ids()
-        self._text_is_unknown = frozenset(self.special.all) - {self.special.unk}
+        others = {self.special.pad, self.special.bos, self.special.eos}
+        self._has_unknown = self.special.unk not in others
+        """Whether there is a token for unknown text; tokenizers of bytes need none."""
+        known = {self.special.unk} if self._has_unknown else set()
+        self._text_is_unknown = frozenset(self.special.all) - known
+        self.seen: frozenset[int] | None = None
+        """Pieces of the training text, if replacement draws no others."""
+        self._lead = " " if self.is_causal and not self._marks_words else ""
         if (largest := max(self._vocabulary.values())) >= settings.rows:
             raise ModelError(
                 f"The tokenizer of {settings.model} has ids up to {largest}, but the model only "
@@ -127,7 +151,7 @@ class PretrainedSubwords:
             target_code: the model's own code of the target language, likewise.
 
         Raises:
-            ModelError: the checkpoint cannot be read, or is no encoder-decoder.
+            ModelError: the checkpoint cannot be read, or is no model that translates.
             ConfigError: the model has no code for a language.
         """
         config = read_model_config(name)
@@ -152,16 +176,21 @@ class PretrainedSubwords:
             for side, language in names.items()
             if codes or family in _ALWAYS_CODED
         }
+        if family == CAUSAL:
+            found = {
+                "source": source_code or language_name(source_language),
+                "target": target_code or language_name(target_language),
+            }
         settings = PretrainedSettings(
             model=name,
             family=family,
-            rows=_rows(config),
-            start=_start(config, tokenizer, name),
+            rows=checkpoint_rows(config),
+            start=checkpoint_start(config, tokenizer, name),
             forced=getattr(config, "forced_bos_token_id", None) if family == "other" else None,
             source_code=found.get("source"),
             target_code=found.get("target"),
-            prompt=_prompt(config, source_language, target_language),
-            max_length=_longest(config),
+            prompt=checkpoint_prompt(config, source_language, target_language),
+            max_length=checkpoint_longest(config),
         )
         return cls(tokenizer, settings)
 
@@ -172,7 +201,10 @@ class PretrainedSubwords:
             parsed = PretrainedSettings(**read_object(folder / _SETTINGS_FILE))
         except (OSError, ValueError, TypeError) as error:
             raise ModelError(f"{folder / _SETTINGS_FILE} cannot be read: {error}") from None
-        return cls(load_tokenizer(str(folder)), parsed)
+        subwords = cls(load_tokenizer(str(folder)), parsed)
+        if (seen := folder / _SEEN_FILE).is_file():
+            subwords.seen = frozenset(json.loads(seen.read_text(encoding="utf-8")))
+        return subwords
 
     def save(self, folder: Path) -> None:
         """Write the tokenizer's own files and `pretrained.json`."""
@@ -180,6 +212,8 @@ class PretrainedSubwords:
         self.tokenizer.save_pretrained(folder)
         text = json.dumps(asdict(self.settings), indent=2, ensure_ascii=False)
         write_text(folder / _SETTINGS_FILE, text + "\n")
+        if self.seen is not None:
+            write_text(folder / _SEEN_FILE, json.dumps(sorted(self.seen)) + "\n")
 
     def fingerprint(self) -> str:
         """Return a hash of everything that the tokens of a text depend on."""
@@ -195,15 +229,32 @@ class PretrainedSubwords:
     def __len__(self) -> int:
         return self.settings.rows
 
-    @cached_property
+    @property
+    def is_causal(self) -> bool:
+        """Whether the model is decoder-only."""
+        return self.settings.family == CAUSAL
+
+    def see(self, *texts: npt.NDArray[np.integer]) -> None:
+        """Let replacement draw only the pieces of some tokens, if the model is decoder-only.
+
+        The vocabularies of such models hold the words of many languages and of code, so that nearly
+        every piece drawn from the whole would be foreign to the text.
+        """
+        if self.is_causal and self.seen is None:
+            pieces = np.unique(np.concatenate([np.unique(ids) for ids in texts]))
+            self.seen = frozenset(pieces.tolist())
+
+    @property
     def reserved_ids(self) -> tuple[int, ...]:
         """Ids that replacement never draws.
 
-        They are specials, language codes, sentinels, byte pieces, and rows of the embedding matrix
-        that stand for no piece.
+        They are specials, language codes, sentinels, byte pieces, rows of the embedding matrix that
+        stand for no piece, and whatever was not `seen`.
         """
         pieces = {i for token, i in self._vocabulary.items() if not _BYTE.fullmatch(token)}
         text = pieces - set(self.special.all)
+        if self.seen is not None:
+            text &= self.seen
         return tuple(i for i in range(len(self)) if i not in text)
 
     def encode(self, sentences: Sequence[str], side: SideName | None = None) -> list[list[int]]:
@@ -213,7 +264,7 @@ class PretrainedSubwords:
             sentences: the text.
             side: which language it is in; Marian has a segmentation for each.
         """
-        filled = [text for text in sentences if text]
+        filled = [self._lead + text for text in sentences if text]
         if not filled:
             return [[] for _ in sentences]
         options = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
@@ -231,7 +282,39 @@ class PretrainedSubwords:
         """Return the text of tokens; special tokens vanish."""
         special = set(self.special.all)
         text = [i for i in ids if i not in special]
-        return str(self.tokenizer.decode(text, clean_up_tokenization_spaces=False))
+        decoded = str(self.tokenizer.decode(text, clean_up_tokenization_spaces=False))
+        return decoded.removeprefix(self._lead)
+
+    def encode_markup(self, text: str) -> list[int]:
+        """Encode text in which the names of special tokens are these tokens."""
+        options = {"add_special_tokens": False, "verbose": False}
+        return list(self.tokenizer(text, **options)["input_ids"]) if text else []
+
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """What the tokenizer itself writes before every text."""
+        (plain,) = (self.tokenizer("a", add_special_tokens=False)["input_ids"],)
+        written = list(self.tokenizer("a")["input_ids"])
+        return tuple(written[: written.index(plain[0])])
+
+    @cached_property
+    def line_breaks(self) -> tuple[int, ...]:
+        """Ids of the pieces that hold a line break."""
+        marks = ("\n", "Ċ") if self._is_byte_level else ("\n", "<0x0A>")
+        special = set(self.special.all)
+        return tuple(
+            sorted(
+                number
+                for piece, number in self._vocabulary.items()
+                if number not in special and any(mark in piece for mark in marks)
+            )
+        )
+
+    @property
+    def _marks_words(self) -> bool:
+        """Whether the first word of a text is written like those after it."""
+        first = str(self.tokenizer.tokenize("a")[0])
+        return first.startswith((SPACE, "Ġ"))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return what tokens spell: `▁` for a space, `<0xC3>` for a part of a character."""
@@ -263,15 +346,22 @@ class PretrainedSubwords:
         """Replace special tokens, which the text itself has spelled, by unknown ones."""
         if self._text_is_unknown.isdisjoint(ids):
             return ids
+        if not self._has_unknown:
+            found = self.tokenizer.convert_ids_to_tokens([*{*ids} & self._text_is_unknown])
+            raise DataError(
+                f"The text spells {', '.join(found)}, special to {self.settings.model}, whose "
+                "vocabulary has no token for unknown text. Remove it from the text."
+            )
         return [self.special.unk if i in self._text_is_unknown else i for i in ids]
 
     def _special_ids(self) -> SpecialIds:
         tokenizer, start = self.tokenizer, self.settings.start
-        needed = {
-            "</s>": tokenizer.eos_token_id,
-            "<pad>": tokenizer.pad_token_id,
-            "<unk>": tokenizer.unk_token_id,
-        }
+        # Decoder-only models may have neither padding nor unknown text: masks hide the one, bytes
+        # spell the other.
+        instead = tokenizer.eos_token_id if self.is_causal else None
+        needed = {"</s>": tokenizer.eos_token_id}
+        for name, number in (("<pad>", tokenizer.pad_token_id), ("<unk>", tokenizer.unk_token_id)):
+            needed[name] = instead if number is None else number
         if missing := [name for name, number in needed.items() if number is None]:
             raise ModelError(f"The tokenizer of {self.settings.model} lacks {', '.join(missing)}.")
         eos, pad, unk = needed.values()
@@ -297,54 +387,6 @@ def load_subwords(folder: Path) -> SubwordEncoding:
     return Subwords.load(folder)
 
 
-def load_tokenizer(name: str) -> Any:
-    """Load the tokenizer of a folder or hub name; no code of a checkpoint is ever run."""
-    # Imported here: it takes longer than most commands, and only pre-trained models need it.
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, TypeError) as error:
-        raise _unreadable(f"the tokenizer of {name}", error) from None
-
-
-def read_model_config(name: str) -> Any:
-    """Read the configuration of a pre-trained encoder-decoder."""
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError, ImportError) as error:
-        raise _unreadable(name, error) from None
-    if not getattr(config, "is_encoder_decoder", False):
-        raise ModelError(
-            f"{name} is a {config.model_type} model, not an encoder-decoder. Use one such as "
-            "Marian, mBART, NLLB, T5 or BART."
-        )
-    return config
-
-
-def _unreadable(what: str, error: Exception) -> IadaError:
-    reason = " ".join(str(error).split())
-    advice = "Give a folder with a checkpoint, or a name that the hub knows and can be reached."
-    libraries = ("protobuf", "sentencepiece", "tiktoken")
-    if isinstance(error, ImportError) or any(name in reason.lower() for name in libraries):
-        advice = "Install what it needs with `pip install 'iada[pretrained]'`."
-    return ModelError(f"`model.pretrained`: {what} cannot be loaded. {advice} ({reason[:300]})")
-
-
-def family_of(config: Any, tokenizer: Any) -> str:
-    """Return the family of a model; `mbart` and `m2m_100` models come with two tokenizers each."""
-    kind, tokenizer_class = config.model_type, type(tokenizer).__name__
-    if kind == "mbart" and tokenizer_class.startswith("MBart50"):
-        return "mbart50"
-    if kind in ("m2m_100", "nllb-moe") and tokenizer_class.startswith("Nllb"):
-        return "nllb_legacy" if getattr(tokenizer, "legacy_behaviour", False) else "nllb"
-    names = {"m2m_100": "m2m100", "mt5": "t5", "umt5": "t5", "longt5": "t5"}
-    family = names.get(kind, kind)
-    return family if family in ("marian", "mbart", "m2m100", "t5", "bart") else "other"
-
-
 def _language_codes(tokenizer: Any, family: str) -> dict[str, int]:
     pattern = _CODE_TOKENS.get(family)
     if pattern is None:
@@ -353,36 +395,3 @@ def _language_codes(tokenizer: Any, family: str) -> dict[str, int]:
     tokens = tokenizer.get_vocab() | getattr(tokenizer, "lang_token_to_id", {})
     matches = ((pattern.fullmatch(token), number) for token, number in tokens.items())
     return {match[1]: number for match, number in matches if match is not None}
-
-
-def _rows(config: Any) -> int:
-    return int(config.get_text_config(decoder=True).vocab_size)
-
-
-def _start(config: Any, tokenizer: Any, name: str) -> int:
-    candidates = (
-        getattr(config, "decoder_start_token_id", None),
-        tokenizer.bos_token_id,
-        tokenizer.pad_token_id,
-    )
-    for number in candidates:
-        if number is not None:
-            return int(number)
-    raise ConfigError(f"{name} does not say what opens a translation (decoder_start_token_id).")
-
-
-def _prompt(config: Any, source_language: str, target_language: str) -> str:
-    """Return the text that T5 was taught to read before a source of these languages."""
-    tasks = getattr(config, "task_specific_params", None) or {}
-    task = tasks.get(f"translation_{source_language}_to_{target_language}") or {}
-    return str(task.get("prefix", ""))
-
-
-def _longest(config: Any) -> int | None:
-    names = (
-        "max_position_embeddings",
-        "max_encoder_position_embeddings",
-        "max_decoder_position_embeddings",
-    )
-    limits = [limit for name in names if (limit := getattr(config, name, None)) is not None]
-    return min(map(int, limits), default=None)

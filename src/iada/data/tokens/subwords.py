@@ -10,6 +10,7 @@ Saved as `tokenizer.json`, which `AutoTokenizer` loads. Where Moses tokenisation
 import json
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -116,6 +117,10 @@ class SubwordEncoding(Protocol):
         """Return the text before detokenisation; special tokens vanish."""
         ...
 
+    def encode_markup(self, text: str) -> list[int]:
+        """Encode text in which the names of special tokens are these tokens."""
+        ...
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return what tokens spell, `▁` for a space."""
         ...
@@ -184,6 +189,18 @@ class Subwords:
         for (tag, _), sentence in zip(parts, ids, strict=False):
             if tag is not None:
                 sentence.insert(0, self.tags[tag])
+        return ids
+
+    def encode_markup(self, text: str) -> list[int]:
+        """Encode text in which the names of special tokens are these tokens."""
+        names = "|".join(map(re.escape, SPECIAL_TOKENS))
+        ids: list[int] = []
+        for part in re.split(f"({names})", text):
+            number = self.tokenizer.token_to_id(part) if part in SPECIAL_TOKENS else None
+            if number is not None:
+                ids.append(number)
+            elif part:
+                ids += self.tokenizer.encode(part, add_special_tokens=False).ids
         return ids
 
     def split_tag(self, sentence: str) -> tuple[str | None, str]:

@@ -43,7 +43,7 @@ class Window:
     source_ids: Ids
     source_roles: Roles
     target_ids: Ids
-    """Decoder input."""
+    """Decoder input; of a decoder-only model the same sequence as `source_ids`."""
     target_roles: Roles
     labels: Offsets
     """What the decoder must predict at each position; IGNORED outside the loss."""
@@ -55,6 +55,8 @@ class Window:
     """Number of current sentences."""
     first_sentence: int | None = None
     """Source sentences before the first target sentence, where the two sides differ."""
+    number: int | None = None
+    """Which window of its data set it is."""
 
     @property
     def noise_key(self) -> tuple[int, ...]:
@@ -112,6 +114,8 @@ class Rows:
     """The source once more, enciphered, where the corpus has ciphers."""
     first_sentence: Offsets | None = None
     """(windows,): source sentences before the first target sentence, where the sides differ."""
+    numbers: Offsets | None = None
+    """(windows,): which windows of their data set they are."""
     is_rich: npt.NDArray[np.bool_] | None = None
     """(windows,): which windows are context-rich, where that is known."""
 
@@ -135,6 +139,10 @@ class Batch(TypedDict):
     """Identity of the batch: epoch and first current sentence, and the number of current sentences
     of its first window unless it is one. The perturbation noise is a function of it, whatever the
     number of processes and however often a run was resumed."""
+    positions: NotRequired[Tensor]
+    """(loss positions,): flat indices of the labels that are in the loss, in row-major order."""
+    loss_width: NotRequired[int]
+    """Most labels in the loss of a row."""
     cipher_input_ids: NotRequired[Tensor]
     """(rows, enciphered length): the source once more, enciphered, right-padded."""
     cipher_attention_mask: NotRequired[Tensor]
@@ -142,6 +150,8 @@ class Batch(TypedDict):
     first_sentence: NotRequired[Tensor]
     """(rows,): source sentences before the first target sentence, for models that read other
     context on the source side than on the target side. Without it both begin together."""
+    numbers: NotRequired[Offsets]
+    """(rows,): which windows of their data set they are; an array, which stays on the host."""
     is_rich: NotRequired[Tensor]
     """(rows,) bool: which windows are context-rich, so that their loss may count more."""
 
@@ -181,6 +191,9 @@ def without_context(batch: Batch) -> tuple[Batch, Tensor]:
     }
     if "first_sentence" in batch:
         alone["first_sentence"] = torch.zeros_like(batch["first_sentence"])
+    # Those of the whole windows.
+    alone.pop("positions", None)
+    alone.pop("loss_width", None)
     return alone, moved
 
 
@@ -226,21 +239,31 @@ class Collator:
         rows = windows if isinstance(windows, Rows) else _end_to_end(windows)
         source, target = _filled(rows.source_lengths), _filled(rows.target_lengths)
         ids, roles = np.int64, np.int8
+        source_ids = _padded(rows.source_ids, source, self.pad_id, ids)
+        is_one = rows.target_ids is rows.source_ids
         batch: Batch = {
-            "input_ids": _padded(rows.source_ids, source, self.pad_id, ids),
+            "input_ids": source_ids,
             "attention_mask": torch.from_numpy(source.astype(np.int64)),
-            "decoder_input_ids": _padded(rows.target_ids, target, self.pad_id, ids),
+            "decoder_input_ids": source_ids
+            if is_one
+            else _padded(rows.target_ids, target, self.pad_id, ids),
             "labels": _padded(rows.labels, target, IGNORED, ids),
             "source_roles": _padded(rows.source_roles, source, Role.SPECIAL, roles),
             "target_roles": _padded(rows.target_roles, target, Role.SPECIAL, roles),
             "noise_key": rows.noise_key,
         }
+        # Counted here, where nobody must wait for a device to do it.
+        in_loss = batch["labels"] >= 0
+        batch["positions"] = in_loss.view(-1).nonzero().squeeze(1)
+        batch["loss_width"] = int(in_loss.sum(dim=1).max())
         if rows.ciphered is not None:
             filled = _filled(rows.ciphered.lengths)
             batch["cipher_input_ids"] = _padded(rows.ciphered.ids, filled, self.pad_id, ids)
             batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
         if rows.first_sentence is not None:
             batch["first_sentence"] = torch.from_numpy(rows.first_sentence.astype(np.int64))
+        if rows.numbers is not None:
+            batch["numbers"] = rows.numbers
         if rows.is_rich is not None:
             batch["is_rich"] = torch.from_numpy(rows.is_rich)
         return batch
@@ -248,6 +271,7 @@ class Collator:
 
 def _end_to_end(windows: Sequence[Window]) -> Rows:
     first = [w.first_sentence for w in windows if w.first_sentence is not None]
+    numbers = [w.number for w in windows if w.number is not None]
     return Rows(
         source_ids=np.concatenate([w.source_ids for w in windows]),
         source_roles=np.concatenate([w.source_roles for w in windows]),
@@ -258,6 +282,7 @@ def _end_to_end(windows: Sequence[Window]) -> Rows:
         target_lengths=np.array([len(w.target_ids) for w in windows]),
         noise_key=windows[0].noise_key,
         first_sentence=np.array(first, dtype=np.int64) if first else None,
+        numbers=np.array(numbers, dtype=np.int64) if len(numbers) == len(windows) else None,
     )
 
 

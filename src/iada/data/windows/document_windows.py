@@ -9,7 +9,10 @@ gives the same batches to a loop of one's own.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from iada.config.data import WindowConfig
+from iada.config.model import TemplateConfig
 from iada.data.documents import Document, ParallelDocument
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
@@ -33,6 +36,7 @@ class DocumentWindows(Windows):
         *,
         context: int = 3,
         max_length: int | None = None,
+        template: TemplateConfig | None = None,
     ) -> None:
         """Encode documents with the tokenizer of a model and cut windows.
 
@@ -43,6 +47,7 @@ class DocumentWindows(Windows):
             languages: of the source and of the target, such as `en`, or the model's own codes.
             context: sentences before the current one, on both sides.
             max_length: longest window in tokens; by default what the model can read, or 512.
+            template: what a decoder-only model reads around sentences.
         """
         subwords = PretrainedSubwords.from_checkpoint(
             str(model), source_language=languages[0], target_language=languages[1]
@@ -52,7 +57,8 @@ class DocumentWindows(Windows):
         check_window_length(config, subwords)
         named = [_named(number, document) for number, document in enumerate(documents, start=1)]
         store = TokenStore.build(named, subwords)
-        super().__init__(store, config, frame=pretrained_frame(subwords))
+        subwords.see(np.asarray(store.source.ids), np.asarray(store.target.ids))
+        super().__init__(store, config, frame=pretrained_frame(subwords, template))
         self.subwords = subwords
         """The tokenizer, as an encoding; the model's own is `subwords.tokenizer`."""
 

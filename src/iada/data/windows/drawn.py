@@ -91,6 +91,7 @@ class ResegmentedWindows(Windows):
             epoch=epoch,
             sentences=int(self.spans.stop[number]) - current,
             first_sentence=None if rows.first_sentence is None else int(rows.first_sentence[0]),
+            number=number,
         )
 
     def planned_lengths(self) -> Offsets:

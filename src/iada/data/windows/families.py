@@ -21,15 +21,22 @@ one of them (`each`); a token then stands only where the model has seen it. mBAR
 documents whose sentences are separated by `</s>` within one pair of language codes, which is the
 form `once`. BART, T5 and its relatives read running text: one opening (for T5 possibly a whole
 instruction), `</s>` between sentences.
+
+Decoder-only models read both sides in one sequence, which a template frames (`prompt_frame`). That
+of pre-trained ones is the interleaved prompt of Wu et al. (2024): a line `[English]: x [German]: y`
+for every pair, and before the last one, where there is context, a line that asks for its
+translation. Models built from scratch read `<s> x <sep> y`.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
 from iada.config.data import WindowConfig
+from iada.config.model import TemplateConfig
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
+from iada.data.windows.prompt import Prompt
 from iada.errors import ConfigError, ModelError
 
 
@@ -59,11 +66,33 @@ FAMILIES = {
 }
 """The table above; a model of any other family is asked for its own form."""
 
+_INTERLEAVED = TemplateConfig(
+    source="[{source_language}]:",
+    target=" [{target_language}]:",
+    end="\n",
+    instruction="Now translate this {source_language} sentence into {target_language}:\n",
+)
+_SCRATCH = TemplateConfig(source="<s>", target="<sep>", end="", instruction="")
 
-def pretrained_frame(subwords: PretrainedSubwords) -> Frame:
-    """Return the frame of a pre-trained model for its pair of languages."""
-    special = subwords.special
-    family = FAMILIES.get(subwords.settings.family)
+
+def pretrained_frame(subwords: PretrainedSubwords, template: TemplateConfig | None = None) -> Frame:
+    """Return the frame of a pre-trained model for its pair of languages.
+
+    Args:
+        subwords: its tokenizer.
+        template: of a decoder-only model; by default the interleaved prompt.
+    """
+    template = template or TemplateConfig()
+    special, settings = subwords.special, subwords.settings
+    if subwords.is_causal:
+        languages = (str(settings.source_code), str(settings.target_code))
+        return prompt_frame(subwords, template, languages)
+    if template != TemplateConfig():
+        raise ConfigError(
+            f"`model.template` is for decoder-only models, but {settings.model} is an "
+            "encoder-decoder. Remove the key."
+        )
+    family = FAMILIES.get(settings.family)
     if family is None:
         return _own_frame(subwords)
     tokens = _tokens(subwords)
@@ -82,11 +111,35 @@ def pretrained_frame(subwords: PretrainedSubwords) -> Frame:
     )
 
 
-def encoding_frame(subwords: SubwordEncoding) -> Frame:
-    """Return the frame that an encoding asks for: that of its family, or Doc2Doc's."""
+def prompt_frame(
+    subwords: SubwordEncoding, template: TemplateConfig, languages: tuple[str, str]
+) -> Prompt:
+    """Return the frame of a decoder-only model.
+
+    Args:
+        subwords: its encoding, our own or that of a pre-trained model.
+        template: what stands around sentences.
+        languages: names of source and target in the template.
+    """
+    defaults = _SCRATCH
+    opening: tuple[int, ...] = ()
+    stops: tuple[int, ...] = ()
     if isinstance(subwords, PretrainedSubwords):
-        return pretrained_frame(subwords)
-    return Frame.stock(subwords.special)
+        defaults, opening, stops = _INTERLEAVED, subwords.opening, subwords.line_breaks
+
+    def write(piece: str) -> list[int]:
+        chosen: str | None = getattr(template, piece)
+        text = getattr(defaults, piece) if chosen is None else chosen
+        for name, language in zip(("source", "target"), languages, strict=True):
+            text = text.replace(f"{{{name}_language}}", language)
+        return subwords.encode_markup(text)
+
+    return Prompt.of_pieces(
+        [*opening, *write("opening")],
+        *map(write, ("source", "target", "end", "instruction")),
+        end=subwords.special.eos,
+        stops=stops,
+    )
 
 
 def check_window_length(windows: WindowConfig, subwords: PretrainedSubwords) -> None:

@@ -30,6 +30,8 @@ from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import IGNORED, Gathered
 
 Bools = npt.NDArray[np.bool_]
+Places = list[tuple[int, int]]
+"""Where each sentence of a window begins and stops in the tokens of its side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +125,39 @@ class Frame:
         """Write the decoder input up to where the next sentence begins, given those before it."""
         return self.decoder_input([*context, ()])
 
+    def request(
+        self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
+    ) -> tuple[list[int], list[int]]:
+        """Write what a model is given to translate a sentence, with the context as far as given.
+
+        Args:
+            source: the source sentences.
+            target: translations of the context.
+
+        Returns:
+            The source, and the forced beginning of the target.
+        """
+        return self.source(source), self.prefix(target)
+
+    def sentence_length(self, tokens: Sequence[int]) -> int:
+        """Return what a source sentence needs in a window of its own, before its translation."""
+        return max(map(len, self.request([tokens], [])))
+
+    def places(
+        self, source: Sequence[int], target: Sequence[int], context: int
+    ) -> tuple[Places, Places]:
+        """Return where sentences stand in the source and in the decoder input of a window.
+
+        Args:
+            source: tokens of each source sentence.
+            target: tokens of each target sentence.
+            context: how many source sentences are context before the current part.
+        """
+        return (
+            _places(source, len(self.source_begin), len(self.source_boundary)),
+            _places(target, len(self.target_begin), len(self.target_boundary)),
+        )
+
     def extra(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return what a window needs beyond one token after each of its sentences.
 
@@ -141,6 +176,14 @@ def _join(sentences: Sequence[Sequence[int]], boundary: tuple[int, ...]) -> list
     for number, sentence in enumerate(sentences):
         joined += [*(boundary if number else ()), *sentence]
     return joined
+
+
+def _places(lengths: Sequence[int], begin: int, between: int) -> Places:
+    places = []
+    for length in lengths:
+        places.append((begin, begin + length))
+        begin += length + between
+    return places
 
 
 class FramedSource(NamedTuple):

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Offsets, TokenStore
 from iada.data.windows.frame import Frame
+from iada.data.windows.prompt import Prompt
 from iada.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,11 @@ class Measure:
 
 def measure_sentences(store: TokenStore, config: WindowConfig, frame: Frame) -> Measure:
     """Count the tokens of all sentences as windows have them."""
+    if isinstance(frame, Prompt):
+        # Both sides are one sequence, and each stands for it.
+        sides = (np.asarray(side.offsets) for side in (store.source, store.target))
+        joined = sum(sides) + frame.per_pair * np.arange(len(store) + 1)
+        return Measure((joined,), joined, config.max_length - frame.per_window)
     (source_window, source_each), (target_window, target_each) = frame.extra()
     # Plain views: a memory map would make every intermediate result a map as well.
     source, target, *ciphered = (np.asarray(side.offsets) for side in store.sides)

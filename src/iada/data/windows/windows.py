@@ -7,7 +7,8 @@
 The current part, here x and y, may hold several sentences with `<sep>` between them. `spans` says
 where windows begin and end, `conditions` what may stand in place of their context, `frame` what
 opens, separates and closes sentences; here they become tokens. One window at a time is readable, a
-whole batch at once is fast, and both are the same.
+whole batch at once is fast, and both are the same. Of a decoder-only model, which reads both sides
+as one sequence (`prompt`), source and target ids are that sequence.
 """
 
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.batch import IGNORED, Gathered, Role, Roles, Rows, Window, noise_key
 from iada.data.windows.conditions import ABSENT, ContextNoise, with_noisy_context
 from iada.data.windows.frame import Frame, frame_source, frame_target
+from iada.data.windows.prompt import Prompt, PromptRows, write_prompt, write_prompts
 from iada.data.windows.spans import Spans, current_parts, measure_sentences, with_context
 
 
@@ -82,12 +84,22 @@ class Windows:
         return len(self.spans)
 
     def lengths(self) -> Offsets:
-        """(windows, 2): tokens of each window on the source and target side."""
+        """(windows, 2): tokens of each window on the source and target side.
+
+        Where both sides are one sequence, its length twice.
+        """
         sides = (self.store.source, self.store.target)
         return np.stack([self.side_lengths(side) for side in sides], axis=1)
 
     def side_lengths(self, side: Side) -> Offsets:
         """(windows,): tokens of each window on one side of the store, the frame included."""
+        if isinstance(self.frame, Prompt):
+            sides = (self.store.source, self.store.target)
+            text = np.sum([self.stored_lengths(one) for one in sides], axis=0)
+            spans, frame = self.spans, self.frame
+            alone = (spans.first == spans.current) * len(frame.before_current)
+            pairs = spans.stop - spans.first
+            return np.asarray(text + frame.per_pair * pairs + frame.per_window - alone)
         return self.stored_lengths(side) + self.frame_tokens(side)
 
     def stored_lengths(self, side: Side) -> Offsets:
@@ -131,6 +143,16 @@ class Windows:
         now, after = list(range(current, stop)), list(range(stop, end))
         source = _texts(store.source, [*before, *now, *after])
         target = _texts(store.target, [*(before if frame.target_context else ()), *now])
+        if isinstance(frame, Prompt):
+            written = write_prompt(
+                frame,
+                source,
+                target,
+                context=len(before),
+                special=self._special,
+                loss_on_context=self.config.loss_on == "all",
+            )
+            return Window(*_both_sides(written), current, epoch, stop - current)
         context = len(target) - len(now)
         labels = np.array(frame.labels(target), dtype=np.int64)
         # Context is counted without what opens the current part.
@@ -154,12 +176,23 @@ class Windows:
             epoch=epoch,
             sentences=stop - current,
             first_sentence=None if frame.target_context else len(before),
+            number=number,
         )
 
     def __getitems__(self, keys: Sequence[tuple[int, int]]) -> Rows:
         """Return the windows of a batch at once; PyTorch's loader prefers this to `__getitem__`."""
         sep = self.store.special.sep
         drawn_source, drawn_target = self.draw(keys)
+        if isinstance(self.frame, Prompt):
+            written = write_prompts(
+                self.frame,
+                drawn_source,
+                drawn_target,
+                sep=sep,
+                special=self._special,
+                loss_on_context=self.config.loss_on == "all",
+            )
+            return self._prompt_rows(written, keys[0])
         source = frame_source(drawn_source, self.frame, sep)
         target = frame_target(drawn_target, self.frame, sep)
         source_roles = _roles_at_once(source.ids, source.is_context, self._special)
@@ -170,8 +203,6 @@ class Windows:
         if self.config.loss_on == "current":
             labels[target.is_context] = IGNORED
         numbers = np.array([number for _, number in keys], dtype=np.int64)
-        epoch, number = keys[0]
-        current = int(self.spans.current[number])
         return Rows(
             source_ids=source.ids,
             source_roles=source_roles,
@@ -181,10 +212,30 @@ class Windows:
             target_roles=_roles_at_once(target.ids, target.is_context, self._special),
             labels=labels,
             target_lengths=target.lengths,
-            noise_key=noise_key(epoch, current, int(self.spans.stop[number]) - current),
+            noise_key=self._noise_key(keys[0]),
             first_sentence=self.first_sentence(numbers),
+            numbers=numbers,
             is_rich=None if self.is_rich is None else self.is_rich[numbers],
         )
+
+    def _prompt_rows(self, written: PromptRows, first: tuple[int, int]) -> Rows:
+        ids, source_roles, _, target_roles, labels = _both_sides(written)
+        return Rows(
+            source_ids=ids,
+            source_roles=source_roles,
+            source_lengths=written.lengths,
+            target_ids=ids,
+            target_roles=target_roles,
+            labels=labels,
+            target_lengths=written.lengths,
+            noise_key=self._noise_key(first),
+        )
+
+    def _noise_key(self, key: tuple[int, int]) -> tuple[int, ...]:
+        """Return what identifies the draw of a batch, given its first window."""
+        epoch, number = key
+        current = int(self.spans.current[number])
+        return noise_key(epoch, current, int(self.spans.stop[number]) - current)
 
     def first_sentence(self, numbers: Offsets) -> Offsets | None:
         """(rows,): source sentences before the first target one; None where none can be."""
@@ -243,6 +294,11 @@ class Windows:
         has_following = side is not self.store.target and self.spans.end is not None
         is_context[:, -2 if has_following else -1] = False
         return Gathered(ids, lengths.sum(axis=1), np.repeat(is_context.ravel(), flat))
+
+
+def _both_sides(written: PromptRows) -> tuple[Ids, Roles, Ids, Roles, Offsets]:
+    """Return ids and roles of the source, then of the target, and labels; the ids are the same."""
+    return written.ids, written.source_roles, written.ids, written.target_roles, written.labels
 
 
 def _texts(side: Side, sentences: Sequence[int]) -> list[list[int]]:

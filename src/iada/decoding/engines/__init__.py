@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import MarianMTModel
 
+from iada.decoding.engines.causal import open_causal
 from iada.decoding.engines.ctranslate2 import has_advantage, open_ctranslate2
 from iada.decoding.engines.huggingface import open_huggingface
 from iada.decoding.engines.interface import Engine, EngineSetup
@@ -24,17 +25,21 @@ class EngineEntry:
 
     models: tuple[type, ...] | None
     """Classes of the models that it takes, subclasses excluded; None means every
-    encoder-decoder."""
+    encoder-decoder, or every decoder-only model."""
     open: Callable[[EngineSetup], Engine]
     """Returns the engine; raises `ModelError` if something else that it needs is missing."""
     has_advantage: Callable[[EngineSetup], bool] = lambda _: True
     """Whether `auto` should take it rather than an engine below it in the table."""
+    causal: bool = False
+    """Whether it searches with decoder-only models rather than with encoder-decoders."""
 
     also: Callable[[Any], bool] = lambda _: False
     """Whether it takes a model of another class all the same."""
 
     def takes(self, model: Any) -> bool:
         """Tell whether the engine can search with a model."""
+        if _is_causal(model) != self.causal:
+            return False
         return self.models is None or type(model) in self.models or self.also(model)
 
 
@@ -42,6 +47,7 @@ ENGINES: dict[str, EngineEntry] = {
     "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
     "prefill": EngineEntry((MarianMTModel,), open_prefill, also=has_stock_decoder),
     "huggingface": EngineEntry(None, open_huggingface),
+    "causal": EngineEntry(None, open_causal, causal=True),
 }
 """All engines; `auto` takes the first that takes the model and has an advantage."""
 
@@ -54,9 +60,15 @@ def choose_engine(setup: EngineSetup) -> Engine:
         return ENGINES[next(applies)].open(setup)
     entry = ENGINES[name]
     if not entry.takes(model):
-        known = " or ".join(kind.__name__ for kind in entry.models or ())
+        kind = "a decoder-only model" if entry.causal else "an encoder-decoder"
+        if entry.models is not None:
+            kind = f"a stock {' or '.join(kind.__name__ for kind in entry.models)}"
         raise ModelError(
-            f"The engine `{name}` takes a stock {known}, but this is a {type(model).__name__}. "
-            "Choose `huggingface`."
+            f"The engine `{name}` takes {kind}, but this is a {type(model).__name__}. "
+            f"Choose `{'causal' if _is_causal(model) else 'huggingface'}`."
         )
     return entry.open(setup)
+
+
+def _is_causal(model: Any) -> bool:
+    return not model.config.is_encoder_decoder

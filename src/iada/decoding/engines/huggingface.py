@@ -36,15 +36,93 @@ def open_huggingface(setup: EngineSetup) -> "HuggingFaceEngine":
     return HuggingFaceEngine(setup.model, setup.subwords.special, setup.decode)
 
 
-class HuggingFaceEngine:
-    """Search with `model.generate`."""
-
-    name = "huggingface"
+class GenerateEngine:
+    """What all searches with `model.generate` have in common."""
 
     def __init__(self, model: Any, special: SpecialIds, config: DecodeConfig) -> None:
         self.model = model.eval()
         self.special = special
         self.config = config
+
+    def options(
+        self, requests: Sequence[Request], prompt: int, ends: Sequence[int]
+    ) -> dict[str, Any]:
+        """Return the settings of `generate` for some requests.
+
+        Args:
+            requests: what to search for.
+            prompt: length of the given beginnings, padding included.
+            ends: tokens that end a translation; the first is the one that limits force.
+        """
+        special, is_greedy = self.special, self.config.beam == 1
+        limits = _Limits(requests, prompt, ends, special.sep, self.model.device)
+        return dict(
+            num_beams=self.config.beam,
+            num_return_sequences=self.config.n_best,
+            do_sample=False,
+            # `generate` warns of a length penalty in greedy search.
+            length_penalty=None if is_greedy else self.config.length_penalty,
+            early_stopping=False,
+            # Checkpoints may force a language code, which the prefix has already.
+            forced_bos_token_id=None,
+            forced_eos_token_id=None,
+            max_length=None,
+            max_new_tokens=max(r.max_new for r in requests) + 1,
+            pad_token_id=special.pad,
+            eos_token_id=list(ends),
+            suppress_tokens=[i for i in special.all if i not in (*ends, special.sep)],
+            logits_processor=LogitsProcessorList([limits]),
+            return_dict_in_generate=True,
+            output_scores=not is_greedy,
+            output_logits=is_greedy,
+        )
+
+    def hypotheses(
+        self, found: Any, prompt: int, ends: Sequence[int]
+    ) -> list[list[tuple[list[int], float]]]:
+        """Return for every request its translations, end tokens included, with their scores."""
+        count = self.config.n_best
+        generated = [_until_end(row, ends) for row in found.sequences[:, prompt:].tolist()]
+        if self.config.beam == 1:
+            scores = self._greedy_scores(found.logits, generated)
+        else:
+            scores = found.sequences_scores.tolist()
+        scored = list(zip(generated, scores, strict=True))
+        return [
+            [one for one in scored[start : start + count] if one[1] > _IMPOSSIBLE]
+            for start in range(0, len(scored), count)
+        ]
+
+    def pad(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
+        """Return rows of tokens as one tensor, padded on one side, and their mask."""
+        width = max(len(row) for row in rows)
+        ids = torch.full((len(rows), width), self.special.pad)
+        mask = torch.zeros_like(ids)
+        for number, row in enumerate(rows):
+            where = slice(width - len(row), width) if left else slice(0, len(row))
+            ids[number, where] = torch.tensor(row)
+            mask[number, where] = 1
+        return ids.to(self.model.device), mask.to(self.model.device)
+
+    def _greedy_scores(
+        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]]
+    ) -> list[float]:
+        """Score the one hypothesis of each row as beam search would."""
+        steps = torch.stack([step.float().log_softmax(dim=-1) for step in logits], dim=1)
+        scores = []
+        for row, tokens in zip(steps, generated, strict=True):
+            total = sum(float(row[i, token]) for i, token in enumerate(tokens[: len(row)]))
+            scores.append(total / len(tokens) ** self.config.length_penalty)
+        return scores
+
+
+class HuggingFaceEngine(GenerateEngine):
+    """Search with `model.generate`."""
+
+    name = "huggingface"
+
+    def __init__(self, model: Any, special: SpecialIds, config: DecodeConfig) -> None:
+        super().__init__(model, special, config)
         self.window_inputs: tuple[str, ...] = getattr(model, "window_inputs", ())
         self._positions: nn.Module | None = None
         if not getattr(model, "counts_positions", False):
@@ -69,76 +147,26 @@ class HuggingFaceEngine:
     @torch.inference_mode()
     def _search(self, requests: Sequence[Request], end: int) -> list[list[Hypothesis]]:
         """Search for requests with the same end token in one call of `generate`."""
-        source, source_mask = self._pad([r.source for r in requests], left=False)
-        prefix, prefix_mask = self._pad([r.prefix for r in requests], left=True)
+        source, source_mask = self.pad([r.source for r in requests], left=False)
+        prefix, prefix_mask = self.pad([r.prefix for r in requests], left=True)
         # `generate` repeats them for every beam, as it does with the masks.
         further = {
             name: torch.tensor([r.inputs.get(name, 0) for r in requests], device=source.device)
             for name in self.window_inputs
         }
-        special, count = self.special, self.config.n_best
-        is_greedy = self.config.beam == 1
         with self._shift_positions((prefix_mask == 0).sum(dim=1)):
             found = self.model.generate(
                 input_ids=source,
                 attention_mask=source_mask,
                 decoder_input_ids=prefix,
                 decoder_attention_mask=prefix_mask,
-                num_beams=self.config.beam,
-                num_return_sequences=count,
-                do_sample=False,
-                # `generate` warns of a length penalty in greedy search.
-                length_penalty=None if is_greedy else self.config.length_penalty,
-                early_stopping=False,
-                # Checkpoints may force a language code, which the prefix has already.
-                forced_bos_token_id=None,
-                forced_eos_token_id=None,
-                max_length=None,
-                max_new_tokens=max(r.max_new for r in requests) + 1,
-                pad_token_id=special.pad,
-                eos_token_id=end,
-                suppress_tokens=[i for i in special.all if i not in (end, special.sep)],
-                logits_processor=LogitsProcessorList(
-                    [_Limits(requests, prefix.shape[1], end, special.sep, self.model.device)]
-                ),
-                return_dict_in_generate=True,
-                output_scores=not is_greedy,
-                output_logits=is_greedy,
+                **self.options(requests, prefix.shape[1], [end]),
                 **further,
             )
-        generated = found.sequences[:, prefix.shape[1] :].tolist()
-        tokens = [tuple(_until_end(row, end)[:-1]) for row in generated]
-        if is_greedy:
-            scores = self._greedy_scores(found.logits, generated, end)
-        else:
-            scores = found.sequences_scores.tolist()
-        hypotheses = list(map(Hypothesis, tokens, scores))
         return [
-            [h for h in hypotheses[start : start + count] if h.score > _IMPOSSIBLE]
-            for start in range(0, len(hypotheses), count)
+            [Hypothesis(tuple(tokens[:-1]), score) for tokens, score in one]
+            for one in self.hypotheses(found, prefix.shape[1], [end])
         ]
-
-    def _greedy_scores(
-        self, logits: Sequence[Tensor], generated: Sequence[Sequence[int]], end: int
-    ) -> list[float]:
-        """Score the one hypothesis of each row as beam search would."""
-        steps = torch.stack([step.float().log_softmax(dim=-1) for step in logits], dim=1)
-        scores = []
-        for row, tokens in zip(steps, generated, strict=True):
-            ended = _until_end(tokens, end)
-            total = sum(float(row[i, token]) for i, token in enumerate(ended[: len(row)]))
-            scores.append(total / len(ended) ** self.config.length_penalty)
-        return scores
-
-    def _pad(self, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Tensor, Tensor]:
-        width = max(len(row) for row in rows)
-        ids = torch.full((len(rows), width), self.special.pad)
-        mask = torch.zeros_like(ids)
-        for number, row in enumerate(rows):
-            where = slice(width - len(row), width) if left else slice(0, len(row))
-            ids[number, where] = torch.tensor(row)
-            mask[number, where] = 1
-        return ids.to(self.model.device), mask.to(self.model.device)
 
     @contextmanager
     def _shift_positions(self, padding: Tensor) -> Iterator[None]:
@@ -165,15 +193,20 @@ class _Limits(LogitsProcessor):
     """Keep each row within its own length limits, and to the tokens it may generate."""
 
     def __init__(
-        self, requests: Sequence[Request], prompt: int, end: int, separator: int, device: Any
+        self,
+        requests: Sequence[Request],
+        prompt: int,
+        ends: Sequence[int],
+        separator: int,
+        device: Any,
     ) -> None:
         self.most = torch.tensor([r.max_new for r in requests], device=device)
         self.least = torch.tensor([r.min_new for r in requests], device=device)
         self.may_separate = torch.tensor(
-            [r.may_separate or end == separator for r in requests], device=device
+            [r.may_separate or separator in ends for r in requests], device=device
         )
         self.prompt = prompt
-        self.end = end
+        self.ends = list(ends)
         self.separator = separator
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -182,19 +215,23 @@ class _Limits(LogitsProcessor):
         is_full = (generated >= self.most).repeat_interleave(beams)
         is_short = (generated < self.least).repeat_interleave(beams)
         others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-        others[self.end] = False
-        scores = scores.masked_fill(is_full[:, None] & others, -torch.inf)
+        others[self.ends] = False
         scores = scores.masked_fill(is_short[:, None] & ~others, -torch.inf)
+        # A translation that is full ends in the proper way.
+        others[self.ends[1:]] = True
+        scores = scores.masked_fill(is_full[:, None] & others, -torch.inf)
         no_separator = ~self.may_separate.repeat_interleave(beams)
         separator = torch.zeros_like(others)
         separator[self.separator] = True
         return scores.masked_fill(no_separator[:, None] & separator, -torch.inf)
 
 
-def _until_end(tokens: Sequence[int], end: int) -> list[int]:
+def _until_end(tokens: Sequence[int], ends: Sequence[int]) -> list[int]:
     """Return the tokens up to the first end token, which is added where a limit cut it off."""
-    found = list(tokens)
-    return found[: found.index(end) + 1] if end in found else [*found, end]
+    for place, token in enumerate(tokens):
+        if token in ends:
+            return list(tokens[: place + 1])
+    return [*tokens, ends[0]]
 
 
 def _takes_position_ids(positions: nn.Module) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds, SubwordEncoding
+from iada.data.windows.frame import Frame
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,10 @@ class Request:
     """Translate one sentence in its window."""
 
     source: tuple[int, ...]
-    """Source window, `</s>` included."""
+    """Source window, `</s>` included; empty for a decoder-only model."""
     prefix: tuple[int, ...]
-    """Forced beginning of the decoder input: `<s> c1 <sep> c2 <sep> c3 <sep>`."""
+    """Forced beginning of the decoder input: `<s> c1 <sep> c2 <sep> c3 <sep>`; of a decoder-only
+    model the whole prompt."""
     max_new: int
     """Most tokens of the translation, the end token not counted."""
     min_new: int = 0
@@ -69,7 +71,7 @@ class EngineSetup:
     """Everything that an engine may need to be opened."""
 
     model: Any
-    """A Hugging Face encoder-decoder."""
+    """A Hugging Face encoder-decoder or causal language model."""
     subwords: SubwordEncoding
     """Its tokenizer."""
     windows: WindowConfig
@@ -78,6 +80,8 @@ class EngineSetup:
     """Precision and search."""
     exported: Path | None = None
     """Folder where an export of the model may be."""
+    frame: Frame | None = None
+    """What the model reads around and between sentences, where an engine needs to know."""
 
     @property
     def has_prefix(self) -> bool:

@@ -58,6 +58,14 @@ def test_ids_are_long_and_roles_are_small() -> None:
         assert batch[name].dtype == torch.int8  # type: ignore[literal-required]
 
 
+def test_roles_are_three_and_padding_has_the_first() -> None:
+    assert [(role.name, role.value) for role in Role] == [
+        ("SPECIAL", 0),
+        ("CONTEXT", 1),
+        ("CURRENT", 2),
+    ]
+
+
 def test_a_text_token_with_the_padding_id_is_still_attended_to() -> None:
     batch = Collator(10)([SHORT_SOURCE, SHORT_TARGET])
     assert batch["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 1, 1]]
@@ -75,21 +83,28 @@ def row_by_row(windows: Sequence[Window], pad_id: int) -> Batch:
         return [row.tolist() + [fill] * (width - len(row)) for row in rows]
 
     source = [w.source_ids for w in windows]
+    labels = torch.tensor(padded([w.labels for w in windows], IGNORED))
+    learned = [k for k, label in enumerate(labels.reshape(-1).tolist()) if label != IGNORED]
     ones = [np.ones_like(ids) for ids in source]
     return {
         "input_ids": torch.tensor(padded(source, pad_id)),
         "attention_mask": torch.tensor(padded(ones, 0)),
         "decoder_input_ids": torch.tensor(padded([w.target_ids for w in windows], pad_id)),
-        "labels": torch.tensor(padded([w.labels for w in windows], IGNORED)),
+        "labels": labels,
         "source_roles": torch.tensor(padded([w.source_roles for w in windows], S)).to(torch.int8),
         "target_roles": torch.tensor(padded([w.target_roles for w in windows], S)).to(torch.int8),
         "noise_key": windows[0].noise_key,
+        "numbers": np.array([w.number for w in windows]),
+        "positions": torch.tensor(learned, dtype=torch.int64),
+        "loss_width": max(int((w.labels != IGNORED).sum()) for w in windows),
     }
 
 
 def assert_same(found: Batch, expected: Batch) -> None:
     assert found.keys() == expected.keys()
     assert found["noise_key"] == expected["noise_key"]
+    assert found["numbers"].tolist() == expected["numbers"].tolist()
+    assert found["loss_width"] == expected["loss_width"]
     for name, value in expected.items():
         if isinstance(value, torch.Tensor):
             torch.testing.assert_close(found[name], value, rtol=0, atol=0)  # type: ignore[literal-required]

@@ -15,6 +15,7 @@ from iada.data.tokens.subwords import SpecialIds
 from iada.data.windows.batch import IGNORED, Collator, Role, without_context
 from iada.data.windows.conditions import ContextNoise
 from iada.data.windows.frame import Frame
+from iada.data.windows.prompt import Prompt
 from iada.data.windows.windows import Windows
 
 BOS, EOS, SEP = 1, 2, 4
@@ -54,7 +55,10 @@ NLLB_EACH = Frame(
     ends="each",
     after=2,
 )
-FRAMES = [EACH, NLLB, MBART, OPUS, SOURCE_ONLY, NLLB_EACH]
+PAIRS = Prompt.of_pieces([BOS, 10], [91, 92], [93], [94], [95, 96], end=EOS)
+SCRATCH = Prompt.of_pieces([], [BOS], [SEP], [], end=EOS)
+OF_TWO_SIDES = [EACH, NLLB, MBART, OPUS, SOURCE_ONLY, NLLB_EACH]
+FRAMES = [*OF_TWO_SIDES, PAIRS, SCRATCH]
 
 
 def test_doc2doc_is_the_stock_frame(store_of: StoreOf, special: SpecialIds) -> None:
@@ -107,6 +111,44 @@ def test_the_prefix_of_a_translation_is_the_decoder_input_before_it() -> None:
     assert EACH.prefix([[20], [21]]) == [BOS, 20, BOS, 21, BOS]
     assert NLLB.prefix([[20]]) == [EOS, GERMAN, 20, EOS]
     assert NLLB.prefix([]) == [EOS, GERMAN]
+
+
+def test_a_prompt_holds_pairs_in_one_sequence(store_of: StoreOf) -> None:
+    windows = Windows(store_of(DOCUMENT), WindowConfig(context=1), frame=PAIRS)
+    window = windows[0, 2]
+    ids = [BOS, 10, 91, 92, 11, 12, 93, 21, 94, 95, 96, 91, 92, 13, 93, 22, 23]
+    assert window.source_ids.tolist() == window.target_ids.tolist() == ids
+    # A piece of the template is special where it stands, and text elsewhere: 10 in the first.
+    assert window.source_roles.tolist() == [S] * 4 + [X, X] + [S] * 7 + [Y] + [S] * 3
+    assert window.target_roles.tolist() == [S] * 7 + [X] + [S] * 7 + [Y, Y]
+    assert windows[0, 0].source_roles.tolist() == [S, S, S, S, Y, S, S]
+    assert window.labels.tolist() == [IGNORED] * 14 + [22, 23, EOS]
+    everything = Windows(store_of(DOCUMENT), WindowConfig(context=1, loss_on="all"), frame=PAIRS)
+    # The translation in the context ends where the template goes on in the input.
+    ends = [IGNORED] * 6 + [21, EOS] + [IGNORED] * 6 + [22, 23, EOS]
+    assert everything[0, 2].labels.tolist() == ends
+
+
+def test_a_prompt_to_translate_is_the_window_up_to_the_translation(store_of: StoreOf) -> None:
+    window = Windows(store_of(DOCUMENT), WindowConfig(context=1), frame=PAIRS)[0, 2]
+    source, prompt = PAIRS.request([[11, 12], [13]], [[21]])
+    assert source == []
+    assert prompt == window.source_ids.tolist()[:-2]
+    # Without one side of the context the other stays, pair by pair.
+    assert SCRATCH.request([[10], [11]], []) == ([], [BOS, 10, BOS, 11, SEP])
+    assert SCRATCH.request([[11]], [[20]]) == ([], [SEP, 20, BOS, 11, SEP])
+
+
+@pytest.mark.parametrize("frame", [*FRAMES])
+def test_sentences_stand_where_a_frame_says(frame: Frame, store_of: StoreOf) -> None:
+    windows = Windows(store_of(DOCUMENT), WindowConfig(context=2), frame=replace(frame, after=0))
+    window = windows[0, 3]
+    source, target = DOCUMENT[1:], DOCUMENT[1:] if frame.target_context else DOCUMENT[3:]
+    places = frame.places([len(s) for s, _ in source], [len(t) for _, t in target], 2)
+    for found, (begin, stop) in zip([s for s, _ in source], places[0], strict=True):
+        assert window.source_ids[begin:stop].tolist() == found
+    for found, (begin, stop) in zip([t for _, t in target], places[1], strict=True):
+        assert window.target_ids[begin:stop].tolist() == found
 
 
 def test_source_context_alone_says_where_the_target_begins(store_of: StoreOf) -> None:
@@ -168,6 +210,8 @@ def test_a_framed_batch_at_once_is_the_same_windows_one_by_one(
     noisy: bool,
     max_length: int,
 ) -> None:
+    # A prompt holds both sides, and its template.
+    max_length += 25 if isinstance(frame, Prompt) else 0
     config = WindowConfig(context=context, stride=stride, loss_on=loss_on, max_length=max_length)  # type: ignore[arg-type]
     noise = ContextNoise(1, 1) if noisy and frame.after == 0 else None
     windows = Windows(store_of(*content), config, frame=frame, noise=noise)
@@ -179,13 +223,14 @@ def test_a_framed_batch_at_once_is_the_same_windows_one_by_one(
     assert windows.loss_tokens() == sum(int((w.labels >= 0).sum()) for w in one_by_one)
     one, other = Collator(7)(windows.__getitems__(keys)), Collator(7)(one_by_one)
     assert one.keys() == other.keys()
-    for name in one.keys() - {"noise_key"}:
+    assert one["loss_width"] == other["loss_width"]
+    for name in one.keys() - {"noise_key", "loss_width"}:
         assert one[name].tolist() == other[name].tolist(), name  # type: ignore[literal-required]
 
 
 @pytest.mark.parametrize("loss_on", ["current", "all"])
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("frame", [None, *FRAMES])
+@pytest.mark.parametrize("frame", [None, *OF_TWO_SIDES])
 def test_a_batch_without_its_context_is_a_batch_of_windows_that_have_none(
     store_of: StoreOf, special: SpecialIds, frame: Frame | None, stride: int, loss_on: str
 ) -> None:
