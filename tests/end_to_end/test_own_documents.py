@@ -69,7 +69,7 @@ def test_an_exported_model_translates_without_this_package(
     )
     (snippet,) = blocks("decoding.md", "## Without this package", "python")
     names: dict[str, Any] = {}
-    exec(snippet.replace("runs/news/exported", str(run / "exported")), names)  # noqa: S102
+    exec(snippet.replace("runs/news/exported", str(run / "exported")), names)
     lines = source.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     found = names["translate_document"](lines, beam=1)
     assert found == output.read_text(encoding="utf-8").removesuffix("\n").split("\n")
