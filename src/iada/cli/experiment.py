@@ -53,10 +53,14 @@ def run(config: ExperimentConfig) -> Path:
     from iada.storage import lock_file
 
     base = open_base(config)
-    ranges = Ranges(config.low_resource_shares, config.alphas)
+    ranges = Ranges(config.low_resource_shares, config.alphas, mbart=config.mbart)
     experiments = [build_experiment(name, ranges) for name in choose_experiments(config.names)]
     if config.rows:
         experiments = [with_rows(experiment, config.rows) for experiment in experiments]
+    else:
+        for experiment in experiments:
+            for line in experiment.left_out:
+                print(f"{experiment.name}: left out 1 row, {line}", file=sys.stderr)
     grid = build_grid(base, experiments, config.seeds)
     if config.dry_run:
         print(describe_grid(config, base, experiments, grid))

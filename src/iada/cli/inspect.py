@@ -89,10 +89,8 @@ def run(command: InspectCommand) -> Path | None:
     RunFolder(command.run).best_model()
     require_files(*((command.source, command.target) if command.source else data.paths("test")))
 
-    from iada.analysis.importance_map import importance_map
+    from iada.analysis.importance_map import inspect, inspected_augmentation
     from iada.data.formats.readers import read_parallel, read_split
-    from iada.decoding.translator import DocumentTranslator
-    from iada.method.importance import MEASURES
     from iada.report.heatmap import to_terminal, write_heat_map
 
     if command.pos:
@@ -108,27 +106,13 @@ def run(command: InspectCommand) -> Path | None:
         raise DataError(
             f"{source} has {len(documents)} documents; there is no document {command.document}."
         )
-    measure = command.measure
-    if measure is None:
-        measure = config.augment.measure
-        if not MEASURES[measure].is_measured:
-            measure = "gnorm"
-    augment = replace(config.augment, measure=measure)
-    if command.alpha is not None:
-        augment = replace(augment, alpha=command.alpha)
-    translator = DocumentTranslator.load(command.run)
-    views = importance_map(
-        translator.model,
-        translator.subwords,
-        [documents[command.document - 1]],
-        augment=augment,
-        windows=translator.windows,
-        frame=translator.frame,
-    )
+    document = documents[command.document - 1]
+    views = inspect(command.run, [document], measure=command.measure, alpha=command.alpha)
     print(to_terminal(views, colour=sys.stdout.isatty()))
     if command.html is None:
         return None
-    title = f"Importance ({measure}) in {documents[command.document - 1].name}"
+    measure = inspected_augmentation(config.augment, command.measure, command.alpha).measure
+    title = f"Importance ({measure}) in {document.name}"
     return write_heat_map(command.html, views, title)
 
 

@@ -15,8 +15,9 @@ from iada.errors import DataError, RunError
 from iada.evaluation.contrastive import contrastive_accuracy, generative_accuracy, source_documents
 from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.evaluation.metrics import SegmentScorer
+from iada.evaluation.model_card import update_card
 from iada.evaluation.score_files import score_split
-from iada.runs.folder import RunFolder
+from iada.runs.folder import RunFolder, changed_at, weight_files
 from iada.storage import read_object, sha256, write_json, write_text
 
 CXMI_FILE = "cxmi.jsonl"
@@ -74,7 +75,8 @@ def is_translated(path: Path, data: DataConfig | None = None) -> bool:
     folder = RunFolder(path)
     data = data or folder.config().data
     hypothesis = _translation(folder, data)
-    is_newer = _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+    made = changed_at(weight_files(folder.best_model()))
+    is_newer = hypothesis.is_file() and hypothesis.stat().st_mtime >= made
     return is_newer and _translated_inputs(hypothesis) in (None, split_digests(data))
 
 
@@ -241,6 +243,7 @@ def add_scores(
             ) from None
     known = {name: score for name, score in known.items() if name not in stale} | dict(scores)
     write_json(folder.scores_file, known)
+    update_card(folder)
     return known
 
 
@@ -257,8 +260,3 @@ def _json_lines(sentences: Sequence[SentenceCxmi]) -> str:
         for sentence in sentences
     )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _is_newer(path: Path, than: Path) -> bool:
-    """Whether a file exists that is not older than another one."""
-    return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime
