@@ -12,11 +12,11 @@ context after a stack (`attend_source`, `attend_target`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianConfig, MarianMTModel, MBartConfig
 from transformers.cache_utils import DynamicCache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.marian.modeling_marian import (
@@ -76,7 +76,9 @@ class WindowEncoding(BaseModelOutput):
 class WindowAttention(MarianAttention):
     """Attention that sees what its rule allows in the layout of the window."""
 
-    def __init__(self, config: DocumentConfig, place: Place, rule: Rule, layer: int) -> None:
+    def __init__(
+        self, config: DocumentConfig | MBartConfig, place: Place, rule: Rule, layer: int
+    ) -> None:
         heads = (
             config.encoder_attention_heads if place == "encoder" else config.decoder_attention_heads
         )
@@ -85,7 +87,8 @@ class WindowAttention(MarianAttention):
             heads,
             dropout=config.attention_dropout,
             is_decoder=place != "encoder",
-            config=config,
+            # mBART's has everything that is read of it.
+            config=cast(MarianConfig, config),
             layer_idx=layer,
         )
         self.place = place
@@ -394,12 +397,17 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
         """Return a cache that has room for every layer, or none."""
         if cache is None and not (self.config.use_cache if use_cache is None else use_cache):
             return None
-        if cache is None:
-            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        for part in (cache.self_attention_cache, cache.cross_attention_cache):
-            while len(part.layers) < self.cached_layers:
-                part.layers.append(DynamicLayer())  # type: ignore[no-untyped-call]
-        return cache
+        return widen_cache(cache, self.cached_layers)
+
+
+def widen_cache(cache: Any, layers: int) -> Any:
+    """Return a cache of keys and values with room for as many layers, a new one for None."""
+    if cache is None:
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    for part in (cache.self_attention_cache, cache.cross_attention_cache):
+        while len(part.layers) < layers:
+            part.layers.append(DynamicLayer())  # type: ignore[no-untyped-call]
+    return cache
 
 
 def read_layout(
