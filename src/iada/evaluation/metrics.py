@@ -82,7 +82,7 @@ def blocks(
             [" ".join(document.sentences[start : start + window]) for document in triple]
             for start in starts
         )
-        found.append([Segment(*text) for text in texts])
+        found.append([Segment(source, said, correct) for source, said, correct in texts])
     return found
 
 
