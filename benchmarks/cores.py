@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -65,9 +66,9 @@ def main(options: Options) -> None:
     found: dict[str, dict[str, float]] = {}
     for part in options.parts:
         ways: dict[str, Callable[[], float]] = {
-            "one thread": lambda part=part: alone(options, part, 1),  # type: ignore[misc]
-            "threads": lambda part=part: alone(options, part, options.cores),  # type: ignore[misc]
-            "processes": lambda part=part: together(options, part),  # type: ignore[misc]
+            "one thread": partial(alone, options, part, 1),
+            "threads": partial(alone, options, part, options.cores),
+            "processes": partial(together, options, part),
         }
         best = dict.fromkeys(ways, float("inf"))
         for _ in range(options.repetitions):
