@@ -94,7 +94,15 @@ def _main(ranges: Ranges) -> Experiment:
         TNORM,
         GNORM,
     )
-    return Experiment("main", "Main results", rows, "doc2doc", "", "Main", left_out=left_out)
+    return Experiment(
+        "main",
+        "Main results",
+        rows,
+        "doc2doc",
+        navigation="Main",
+        tables=("systems", "costs"),
+        left_out=left_out,
+    )
 
 
 def _architectures(__: Ranges) -> Experiment:
@@ -114,6 +122,7 @@ def _architectures(__: Ranges) -> Experiment:
         "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
         "the two views alone are worth. Where an original stops gradients at context, augmented "
         "rows let them flow, because GNorm could not see context otherwise.",
+        tables=("systems", "costs"),
     )
 
 
@@ -128,6 +137,7 @@ def _stages(_: Ranges) -> Experiment:
         question="HAN, SAN, G-Transformer and DocFlat were published as second stages of a "
         "sentence-level system, the last two with word dropout. Each second stage is compared with "
         "the same system from scratch, which has had fewer updates in all.",
+        tables=("systems", "costs"),
     )
 
 

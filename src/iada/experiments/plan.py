@@ -18,6 +18,7 @@ TableView = Literal[
     "noise",
     "tags",
     "differences",
+    "costs",
     "agreement",
 ]
 """Tables that the report can make of an experiment; see `iada.report.views`."""
