@@ -6,6 +6,10 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_WORKERS ?= 2
 NEWEST ?= python3.13
+# Transformers and accelerate: the oldest and the newest that pyproject.toml allows.
+RANGE ?= 5.22.0/1.15.0 5.22.2/1.15.0
+RANGE_TESTS := tests/unit/training tests/unit/decoding tests/unit/models tests/pretrained \
+	tests/invariance/test_resume.py tests/invariance/test_processes.py
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
@@ -13,7 +17,7 @@ INSTALL := $(PIP) install -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive browser lint docs wheel newest clean
+.PHONY: help demo test exhaustive browser lint docs wheel newest range clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +58,19 @@ wheel: | $(VENV)/bin/python  ## build the wheel, install it in an empty environm
 newest:  ## run every test on the newest Python (NEWEST=python3.13), in an environment of its own
 	$(MAKE) test PYTHON=$(NEWEST) VENV=build/newest
 
+# Each release gets an environment of its own, which finds everything else in $(VENV).
+range: $(VENV)/dev.stamp  ## run the tests of training and decoding on the oldest and the newest Transformers
+	set -e; for pair in $(RANGE); do \
+		place=build/transformers-$${pair%/*}; \
+		$(BIN)/python -m venv --without-pip $$place; \
+		$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
+			> $$(echo $$place/lib/python*/site-packages)/base.pth; \
+		$$place/bin/python -m pip --quiet --disable-pip-version-check install \
+			transformers==$${pair%/*} accelerate==$${pair#*/}; \
+		PYTHONPATH=src OMP_NUM_THREADS=1 $$place/bin/python -m pytest -n $(PYTEST_WORKERS) \
+			--dist worksteal -m "not exhaustive" $(RANGE_TESTS); \
+	done
+
 clean:  ## remove the environment, caches and built documentation
 	rm -rf $(VENV) site build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
@@ -65,7 +82,7 @@ $(VENV)/runtime.stamp: $(SOURCES) | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/dev.stamp: $(SOURCES) | $(VENV)/bin/python
-	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained,serve,thresholds]'
+	$(INSTALL) -e '.[cluster,dev,formats,language,pos,pretrained,serve,thresholds,tracking]'
 	@touch $@ $(VENV)/runtime.stamp
 
 $(VENV)/docs.stamp: $(SOURCES) | $(VENV)/bin/python

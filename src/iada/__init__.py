@@ -7,7 +7,9 @@ The names below are the public interface. Each is imported when it is first used
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from iada.analysis.importance_map import inspect
     from iada.config.method import AugmentConfig
+    from iada.config.run import RunConfig
     from iada.data.documents import Document, ParallelDocument
     from iada.data.formats.readers import read_documents
     from iada.data.windows.batch import Role
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from iada.method.objective import AugmentedObjective
     from iada.method.perturbation import Drop, Replace, perturb
     from iada.method.selection import replacement_probability, standardize
+    from iada.training.train import train
     from iada.training.trainer import IadaTrainer
 
 __version__ = "0.2.0"
@@ -34,15 +37,18 @@ __all__ = [
     "ParallelDocument",
     "Replace",
     "Role",
+    "RunConfig",
     "__version__",
     "evaluate",
     "importance",
+    "inspect",
     "jensen_shannon",
     "perturb",
     "read_documents",
     "replacement_probability",
     "standardize",
     "symmetric_kl",
+    "train",
 ]
 
 _MODULES = {
@@ -56,14 +62,17 @@ _MODULES = {
     "ParallelDocument": "iada.data.documents",
     "Replace": "iada.method.perturbation",
     "Role": "iada.data.windows.batch",
+    "RunConfig": "iada.config.run",
     "evaluate": "iada.evaluation.scores",
     "importance": "iada.method.importance",
+    "inspect": "iada.analysis.importance_map",
     "jensen_shannon": "iada.method.losses",
     "perturb": "iada.method.perturbation",
     "read_documents": "iada.data.formats.readers",
     "replacement_probability": "iada.method.selection",
     "standardize": "iada.method.selection",
     "symmetric_kl": "iada.method.losses",
+    "train": "iada.training.train",
 }
 
 

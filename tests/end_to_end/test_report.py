@@ -35,7 +35,7 @@ def test_a_run_is_reported_with_curves_and_heat_map(
     scored_run: Path, read: Callable[..., str], tmp_path: Path
 ) -> None:
     html = read(str(scored_run), "--windows=2")
-    for heading in ("In short", "Runs", "Translations", "Training", "Token importance"):
+    for heading in ("In short", "Results", "Translations", "Training", "Token importance"):
         assert f">{heading}</h2>" in html
     assert html.count('class="window"') == 2
     assert "IADA (Repl, GNorm)" in html

@@ -96,19 +96,20 @@ def update(
 ) -> None:
     """Train, and save the weights in the main process."""
     state = process_state()
-    # A number of batches that 1, 2 and 4 processes can share without splitting one.
     lengths = windows.lengths()
-    for max_tokens in range(1400, 300, -20):
-        sampler = TokenBatchSampler(
-            lengths,
-            max_tokens=max_tokens,
-            seed=5,
-            rank=state.process_index,
-            processes=state.num_processes,
-        )
-        if len(sampler) * state.num_processes == 4:
-            break
-    assert len(sampler) * state.num_processes == 4
+    # Four batches, which 1, 2 and 4 processes can share without splitting one.
+    max_tokens = next(
+        budget
+        for budget in range(1400, 3000, 20)
+        if len(TokenBatchSampler(lengths, max_tokens=budget, seed=5)) == 4
+    )
+    sampler = TokenBatchSampler(
+        lengths,
+        max_tokens=max_tokens,
+        seed=5,
+        rank=state.process_index,
+        processes=state.num_processes,
+    )
     trainer = IadaTrainer(
         model,
         TrainingArguments(

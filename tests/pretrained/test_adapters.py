@@ -183,3 +183,51 @@ def test_adapters_learn_with_recomputed_activations_and_in_bfloat16(
     learned = load_file(run / "model" / "adapter_model.safetensors")
     assert {name.split(".")[-3] for name in learned} == {"q_proj", "v_proj"}
     assert any(bool(tensor.any()) for name, tensor in learned.items() if "lora_B" in name)
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_run_killed_before_its_adapters_were_saved_leaves_the_same(
+    merge: bool, checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
+) -> None:
+    lora = LoraConfig(rank=2, merge=merge)
+    config = _config(tmp_path / "run", mini_corpus, checkpoint("marian"), lora)
+    config = replace(config, train=replace(config.train, max_updates=4, validate_every=2))
+    model = train(config).model
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    changed = model.stat().st_mtime_ns
+    train(config, resume=True)
+    assert model.stat().st_mtime_ns == changed
+    shutil.rmtree(model)
+    train(config, resume=True)
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+    assert ("adapter_config.json" in before) == (not merge)
+
+
+def test_adapters_are_averaged_and_their_scores_stay_when_they_are_scored_again(
+    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path
+) -> None:
+    config = _config(tmp_path / "run", mini_corpus, checkpoint("nllb"), LoraConfig(rank=2))
+    keys = {"max_updates": 4, "validate_every": 2, "average": 2, "average_keep": "always"}
+    run = train(replace(config, train=replace(config.train, **keys, metric="s_bleu"))).path
+    saved = [
+        load_file(run / "checkpoints" / f"checkpoint-{update}" / "adapter_model.safetensors")
+        for update in (2, 4)
+    ]
+    for name, tensor in load_file(run / "model" / "adapter_model.safetensors").items():
+        torch.testing.assert_close(tensor, (saved[0][name] + saved[1][name]) / 2)
+    for _ in range(2):
+        assert main(["evaluate", str(run)]) in (0, None)
+    card = (run / "model" / "README.md").read_text(encoding="utf-8")
+    assert "s-BLEU" in card
+    assert "`peft` loads them" in card
+
+
+def test_the_code_of_the_card_loads_adapters_with_their_model(
+    checkpoint: Checkpoint, mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = _config(tmp_path / "run", mini_corpus, checkpoint("nllb"), LoraConfig(rank=2))
+    run = train(replace(config, train=replace(config.train, max_updates=2, validate_every=2)))
+    card = (run.model / "README.md").read_text(encoding="utf-8")
+    code = card.partition("```python\n")[2].partition("```")[0]
+    exec(code.replace("path or hub name of this folder", str(run.model)), {})
+    assert capsys.readouterr().out.startswith("[")

@@ -1,10 +1,12 @@
 """The examples run as they are, and a batch of the wrong kind is refused with advice."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, TrainingArguments
@@ -46,6 +48,29 @@ def test_documents_are_translated_and_looked_at(checkpoint: Checkpoint) -> None:
     lines = _run("translate_documents.py", checkpoint("nllb")).splitlines()
     assert lines[2].startswith("eng_Latn")
     assert lines[-1].startswith("</s>")
+
+
+def test_the_notebook_runs_from_the_first_cell_to_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ROOT / "examples" / "first_model.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert all(not cell.get("outputs") for cell in cells), "commit notebooks without outputs"
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    smaller = {"UPDATES": 4, "TRAIN_DOCUMENTS": 18, "OTHER_DOCUMENTS": 2}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{path.name}:{cell['id']}", "exec"), names)
+            if "parameters" in cell["metadata"].get("tags", []):
+                assert smaller.keys() <= names.keys()
+                names |= smaller
+    assert [update for update, _ in names["curve"].points] == [4]
+    assert len(names["translations"]) == 2
+    shown = capsys.readouterr().out
+    assert "dev NLL" in shown
+    assert "nrefs:1" in shown
+    assert "CURRENT" in shown
 
 
 def test_a_batch_without_roles_is_refused_with_what_to_use(

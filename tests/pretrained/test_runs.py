@@ -242,8 +242,8 @@ def test_what_a_run_would_do_is_said_without_doing_it(
         ({"subwords": {"tags": ["<bt>"]}}, "`subwords.tags` must be empty with"),
         ({"subwords": {"pretokenize": "moses"}}, "`subwords.pretokenize` must be none with"),
         (
-            {"model": {"architecture": "gtrans"}},
-            "`model.architecture: gtrans` is built from scratch",
+            {"model": {"architecture": "han"}},
+            "`model.architecture: han` is built from scratch",
         ),
         ({"model": {"pretrained": None, "target_code": "de"}}, "`model.target_code` must be empty"),
     ],

@@ -213,3 +213,22 @@ def test_the_worked_window_is_what_the_code_cuts() -> None:
     )
     assert target == [list(row) for row in zip(*columns, strict=True)]
     assert in_loss.sum() == len(document[-1][2].split()) + 1
+
+
+def test_every_ask_has_its_answer_and_every_test_it_names_exists() -> None:
+    text = read("user-asks.md")
+    rows = [row for table in tables(text) for row in table]
+    assert [int(row[0]) for row in rows] == list(range(1, 41))
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert len(named) > 30
+    root = DOCS.parent / "tests"
+    written = "".join(path.read_text(encoding="utf-8") for path in root.rglob("test_*.py"))
+    assert sorted(name for name in named if f"def {name}(" not in written) == []
+
+
+def test_the_three_paths_and_every_page_are_in_the_navigation() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert [page for page in PAGES if f" {page}\n" not in navigation] == []
+    for path in ("I have documents to translate", "I train models", "I reproduce the paper"):
+        assert path in navigation
+        assert section("quick-start.md", path)

@@ -6,22 +6,26 @@ window and the probability that augmentation would replace it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from torch import nn
 
 from iada.config.data import WindowConfig
-from iada.config.method import AugmentConfig
+from iada.config.method import AugmentConfig, Measure
 from iada.data.documents import ParallelDocument
+from iada.data.formats.readers import read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.tokens.subwords import SEP, SubwordEncoding
 from iada.data.windows.batch import Collator, Role, to_device
 from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
+from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError
 from iada.method.importance import MEASURES
 from iada.method.measuring import MeasuredGroup, measure_batch
 from iada.method.perturbation import Vocabulary, word_start_table
 from iada.models.observation import Observer
+from iada.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,60 @@ class WindowView:
 
     document: str
     sentence: int
-    """Number of the current sentence in its document, from 1."""
+    """Number of the first current sentence in its document, from 1."""
     source: tuple[TokenView, ...]
     target: tuple[TokenView, ...]
+    current: int = 1
+    """Number of current sentences."""
+
+    @property
+    def place(self) -> str:
+        """The current sentences in words."""
+        if self.current == 1:
+            return f"sentence {self.sentence}"
+        return f"sentences {self.sentence} to {self.sentence + self.current - 1}"
+
+
+def inspect(
+    run: Path | str,
+    documents: Sequence[ParallelDocument] | None = None,
+    *,
+    measure: Measure | None = None,
+    alpha: float | None = None,
+) -> list[WindowView]:
+    """Measure what importance-aware augmentation would see with the model of a run.
+
+    Args:
+        run: the run folder.
+        documents: document pairs; by default the first of the test split.
+        measure: importance measure; by default the run's, or gnorm if it has none.
+        alpha: spread of the importance; by default the run's.
+
+    Returns:
+        One view per window: every token with its importance, its z-score and the probability that
+        it would be replaced.
+    """
+    config = RunFolder(Path(run)).config()
+    if documents is None:
+        documents = read_split(config.data, "test")[:1]
+    translator = DocumentTranslator.load(run)
+    return importance_map(
+        translator.model,
+        translator.subwords,
+        documents,
+        augment=inspected_augmentation(config.augment, measure, alpha),
+        windows=translator.windows,
+        frame=translator.frame,
+    )
+
+
+def inspected_augmentation(
+    augment: AugmentConfig, measure: Measure | None, alpha: float | None
+) -> AugmentConfig:
+    """Return a run's augmentation with what was asked for; something is measured in any case."""
+    if measure is None:
+        measure = augment.measure if MEASURES[augment.measure].is_measured else "gnorm"
+    return replace(augment, measure=measure, alpha=augment.alpha if alpha is None else alpha)
 
 
 def importance_map(
@@ -87,7 +142,8 @@ def importance_map(
                 name: _own_tokens(_tokens(subwords, group)) if is_one else _tokens(subwords, group)
                 for name, group in groups.items()
             }
-            views.append(WindowView(name, sentence - first + 1, sides["source"], sides["target"]))
+            place, current = sentence - first + 1, int(cut.spans.stop[number]) - sentence
+            views.append(WindowView(name, place, sides["source"], sides["target"], current))
         return views
     finally:
         observer.remove()

@@ -16,6 +16,11 @@ from iada.runs.folder import RunFolder
 
 Kind = Literal["perturb", "back_translate", "forward_translate"]
 
+EXAMPLES = (
+    "iada augment runs/mine --output copies --copies 2",
+    "iada augment runs/reverse --kind back_translate --output doubled",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentCommand:
@@ -59,7 +64,8 @@ class AugmentCommand:
     """The corpus; by default the run's. For back-translation that is the run's with its languages
     swapped, so that the source language is the one to translate from in the end."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
-    """`perturb`: measure, replacement, probabilities and sides; by default the run's."""
+    """`perturb`: measure, replacement and probabilities, by default the run's; and `sides`, by
+    default `source`, because perturbed targets are no labels."""
 
 
 def parse(arguments: Sequence[str]) -> AugmentCommand:
@@ -72,8 +78,12 @@ def parse(arguments: Sequence[str]) -> AugmentCommand:
         if find_value("--kind", arguments) == "back_translate":
             languages = data.source_language, data.target_language
             data = replace(data, source_language=languages[1], target_language=languages[0])
-        default = replace(default, data=data, augment=config.augment)
-    command = parse_dataclass(AugmentCommand, arguments, program="iada augment", default=default)
+        # Other toolkits would learn perturbed targets as labels.
+        augment = replace(config.augment, sides="source")
+        default = replace(default, data=data, augment=augment)
+    command = parse_dataclass(
+        AugmentCommand, arguments, program="iada augment", examples=EXAMPLES, default=default
+    )
     if command.run is None:
         raise ConfigError("Give the run folder of a model: `iada augment RUN --output FOLDER`.")
     if command.run != run:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
+from iada.cli.parsing import parse_dataclass, require_files
+
+EXAMPLES = ("iada contrast runs/mine contrapro.json",)
 
 if TYPE_CHECKING:
     from iada.decoding.shards import Processes
@@ -39,15 +41,21 @@ class ContrastCommand:
 
 def parse(arguments: Sequence[str]) -> ContrastCommand:
     """Parse the arguments of `iada contrast`."""
-    return parse_dataclass(ContrastCommand, arguments, program="iada contrast")
+    return parse_dataclass(ContrastCommand, arguments, program="iada contrast", examples=EXAMPLES)
 
 
 def run(command: ContrastCommand) -> Path | None:
     """Print the accuracies as JSON and merge them into the run's `scores.json`."""
+    from iada.runs.folder import RunFolder
+
+    # What is wrong with paths is said before anything that takes long to import.
+    RunFolder(command.run).config()
+    RunFolder(command.run).best_model()
+    require_files(command.set)
+
     from iada.cli.translate import SENTENCES_PER_PROCESS
     from iada.data.formats.contrapro import read_contrastive
     from iada.decoding.shards import helped, join_processes, useful_processes
-    from iada.runs.folder import RunFolder
 
     if command.dry_run:
         items = read_contrastive(command.set, command.documents)

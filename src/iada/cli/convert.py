@@ -14,6 +14,12 @@ from iada.cli.parsing import parse_dataclass
 from iada.config.data import Boundaries, DataConfig, FileFormat
 from iada.errors import DataError, RunError
 
+EXAMPLES = (
+    "iada convert memory.tmx 'train.{language}' --boundaries none",
+    "iada convert 'train.{language}' letters.tsv",
+    "iada convert talks.csv talks.jsonl --source_column english --target_column german",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertCommand:
@@ -53,7 +59,7 @@ class ConvertCommand:
 
 def parse(arguments: Sequence[str]) -> ConvertCommand:
     """Parse the arguments of `iada convert`."""
-    return parse_dataclass(ConvertCommand, arguments, program="iada convert")
+    return parse_dataclass(ConvertCommand, arguments, program="iada convert", examples=EXAMPLES)
 
 
 def run(command: ConvertCommand) -> Path:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from iada.report.run_sections import Example
     from iada.report.runs import RunSummary
 
+EXAMPLES = (
+    "iada demo",
+    "iada demo --methods doc2doc iada_replace_gnorm --jobs 2",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DemoConfig:
@@ -50,7 +55,7 @@ class DemoConfig:
 
 def parse(arguments: Sequence[str]) -> DemoConfig:
     """Parse the arguments of `iada demo`."""
-    return parse_dataclass(DemoConfig, arguments, program="iada demo")
+    return parse_dataclass(DemoConfig, arguments, program="iada demo", examples=EXAMPLES)
 
 
 def run(config: DemoConfig) -> Path:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
-from iada.config.data import Boundaries, Split
+from iada.cli.parsing import parse_dataclass, require_files
+from iada.config.data import Boundaries, DataConfig, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
 from iada.errors import ConfigError
@@ -106,6 +106,14 @@ def _score(value: float | None) -> Cell:
     return number_cell(value, 2)
 
 
+EXAMPLES = (
+    "iada evaluate runs/mine",
+    "iada evaluate runs/mine --baseline runs/plain",
+    "iada evaluate runs/mine --data.folder moved/corpus",
+    "iada evaluate --hypothesis a.de b.de --reference test.de --source test.en",
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvaluateCommand:
     """Score a run on its test split, or any hypothesis files against a reference file."""
@@ -119,7 +127,8 @@ class EvaluateCommand:
     source: Path | None = None
     """Source text of the reference's lines; COMET needs it."""
     baseline: Path | None = None
-    """Translations to compare the others with; for a run, also another run folder."""
+    """Translations to compare the others with; for a run, also another run folder, which
+    translates the test split if it has not done so."""
     boundaries: Boundaries = "blank_line"
     """What separates the documents of all files."""
     target_language: str | None = None
@@ -137,6 +146,8 @@ class EvaluateCommand:
         default_factory=lambda: with_own_comet(EvaluateConfig())
     )
     """Metrics and test."""
+    data: DataConfig = field(default_factory=DataConfig)
+    """Corpus of a run; by default its own. If that has moved: `--data.folder FOLDER`."""
     dry_run: bool = False
     """Say what would be scored and stop."""
 
@@ -151,6 +162,8 @@ class EvaluateCommand:
                 "A run knows its source and language and keeps its scores: `--source`, `--output` "
                 "and `--target_language` go with `--hypothesis`."
             )
+        if self.run is None and self.data != DataConfig():
+            raise ConfigError("`--data` is the corpus of a run. Give a run folder.")
         has_source = self.source is not None or (
             self.reference is not None and ".jsonl" in self.reference.suffixes
         )
@@ -172,21 +185,25 @@ def parse(arguments: Sequence[str]) -> EvaluateCommand:
     But for the interpreter and the model of COMET: nothing that a run folder names is executed.
     """
     program = "iada evaluate"
-    command = parse_dataclass(EvaluateCommand, arguments, program=program)
+    command = parse_dataclass(EvaluateCommand, arguments, program=program, examples=EXAMPLES)
     if command.run is None or not (command.run / "config.yaml").is_file():
         return command
-    saved = load_run_config(command.run / "config.yaml").evaluate
+    config = load_run_config(command.run / "config.yaml")
+    saved = config.evaluate
     if command.metrics.comet_python is None:
         saved = with_own_comet(saved)
     else:
         own = command.metrics
         saved = replace(saved, comet_python=own.comet_python, comet_model=own.comet_model)
-    default = EvaluateCommand(run=command.run, metrics=saved)
-    return parse_dataclass(EvaluateCommand, arguments, program=program, default=default)
+    default = EvaluateCommand(run=command.run, metrics=saved, data=config.data)
+    return parse_dataclass(
+        EvaluateCommand, arguments, program=program, examples=EXAMPLES, default=default
+    )
 
 
 def run(command: EvaluateCommand) -> Path | None:
     """Print the scores as JSON; for a run, also merge them into its `scores.json`."""
+    _check_paths(command)
     if command.dry_run:
         print(_plan(command))
         return None
@@ -210,7 +227,7 @@ def _write_campaign(command: EvaluateCommand, path: Path) -> None:
 
     others = [] if command.baseline is None else [command.baseline]
     if command.run is not None:
-        data = RunFolder(command.run).config().data
+        data = _corpus(command) or RunFolder(command.run).config().data
         name = translations_name(data)
         paths = {
             one.name: RunFolder(one).translations / name if one.is_dir() else one
@@ -230,13 +247,33 @@ def _write_campaign(command: EvaluateCommand, path: Path) -> None:
     print(f"{path}: start with `pearmut add {path.name}` and `pearmut run`.", file=sys.stderr)
 
 
+def _check_paths(command: EvaluateCommand) -> None:
+    """Say what is wrong with paths before anything that takes long to import."""
+    from iada.runs.folder import RunFolder
+
+    require_files(*command.hypothesis, command.reference, command.source)
+    folders = [] if command.run is None else [command.run]
+    if command.baseline is not None and command.baseline.is_dir() and folders:
+        folders.append(command.baseline)
+    else:
+        require_files(command.baseline)
+    for folder in folders:
+        RunFolder(folder).config()
+        RunFolder(folder).best_model()
+
+
+def _corpus(command: EvaluateCommand) -> DataConfig | None:
+    """Return the corpus that was given; None for the run's own."""
+    return None if command.data == DataConfig() else command.data
+
+
 def _plan(command: EvaluateCommand) -> str:
     if command.run is None:
         return f"score {', '.join(map(str, command.hypothesis))} against {command.reference}"
     from iada.runs.folder import RunFolder
 
     folder = RunFolder(command.run)
-    _, reference = folder.config().data.paths("test")
+    _, reference = (_corpus(command) or folder.config().data).paths("test")
     return f"{folder.best_model()}: translate and score {reference}"
 
 
@@ -263,12 +300,13 @@ def _share_work(command: EvaluateCommand) -> bool:
     assert command.run is not None
     processes = join_processes()
     count = 1
-    if processes.count == 1 and not command.cxmi and is_translated(command.run):
+    if processes.count == 1 and not command.cxmi and is_translated(command.run, _corpus(command)):
         return True
     config = RunFolder(command.run).config()
     asked = config.decode.processes
     if useful_processes(asked, sys.maxsize, each=1) > 1:
-        lines, documents = count_lines(split_pieces(config.data, "test", with_references=False))
+        data = _corpus(command) or config.data
+        lines, documents = count_lines(split_pieces(data, "test", with_references=False))
         count = useful_processes(asked, lines, each=SENTENCES_PER_PROCESS)
         count = max(1, min(count, documents))
     with helped(count, translate_and_measure, command) as helpers:
@@ -286,8 +324,8 @@ def translate_and_measure(command: EvaluateCommand, processes: "Processes") -> N
     assert run is not None
     translator = DocumentTranslator.load(run, processes=processes)
     if command.cxmi:
-        measure_context_use(run, translator, split=split)
-    translate_test(run, translator)
+        measure_context_use(run, translator, _corpus(command), split=split)
+    translate_test(run, translator, _corpus(command))
 
 
 def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path:
@@ -295,9 +333,13 @@ def _score_run(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Path
 
     assert command.run is not None
     scores, path = score_run(
-        command.run, baseline=command.baseline, config=command.metrics, scorer=scorer
+        command.run,
+        baseline=command.baseline,
+        data=_corpus(command),
+        config=command.metrics,
+        scorer=scorer,
     )
-    _show(command.run.name, scores)
+    _show(command.run, command.baseline, scores)
     print(json.dumps(scores, indent=2))
     return path
 
@@ -328,7 +370,7 @@ def _score_files(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Pa
             language=command.target_language,
             scorer=scorer,
         )
-    _show(command.hypothesis[0].name, scores)
+    _show(command.hypothesis[0], command.baseline, scores)
     text = json.dumps(scores, indent=2)
     print(text)
     if command.output is not None:
@@ -338,18 +380,35 @@ def _score_files(command: EvaluateCommand, scorer: "SegmentScorer | None") -> Pa
     return command.output
 
 
-def _show(name: str, scores: Mapping[str, Any]) -> None:
+def _show(system: Path, baseline: Path | None, scores: Mapping[str, Any]) -> None:
     """Print tables to stderr, where they do not mix with the JSON."""
     from iada.report.tables import to_text
 
+    # The names of the folders or files; in the JSON they are `hypothesis` and `baseline`.
+    paths = [system] if baseline is None else [system, baseline]
+    names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    called = dict(zip(("hypothesis", "baseline"), names, strict=False))
     systems = scores.get("systems")
     if systems is None:
-        systems = {name: scores} | (
-            {"baseline": scores["baseline"]} if "baseline" in scores else {}
-        )
+        systems = {names[0]: scores}
+        if "baseline" in scores:
+            systems[called.get("baseline", "baseline")] = scores["baseline"]
     tables = [systems_table(systems)]
     if scores.get("significance"):
-        tables.append(significance_table(scores["significance"]))
+        tables.append(significance_table(_renamed(scores["significance"], called)))
     if "by_position" in scores:
         tables.append(position_table(scores))
     print("\n".join(map(to_text, tables)), file=sys.stderr)
+
+
+def _renamed(significance: Mapping[str, Scores], names: Mapping[str, str]) -> dict[str, Scores]:
+    """Return the comparisons of each metric under the names of the systems."""
+    return {
+        key: {
+            **found,
+            "systems": {names.get(name, name): one for name, one in found["systems"].items()},
+        }
+        for key, found in significance.items()
+    }

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from iada.experiments.grid import Base, Grid
     from iada.experiments.plan import Experiment
 
+EXAMPLES = (
+    "iada experiment main --dry_run",
+    "iada experiment main ablation --data recipe.yaml --jobs 2",
+)
+
 
 def parse(arguments: Sequence[str]) -> ExperimentConfig:
     """Parse the arguments of `iada experiment`."""
@@ -24,7 +29,11 @@ def parse(arguments: Sequence[str]) -> ExperimentConfig:
     names = ", ".join((*experiment_names(), ALL))
     description = f"{inspect.getdoc(ExperimentConfig)}\n\nExperiments: {names}."
     config = parse_dataclass(
-        ExperimentConfig, arguments, program="iada experiment", description=description
+        ExperimentConfig,
+        arguments,
+        program="iada experiment",
+        examples=EXAMPLES,
+        description=description,
     )
     # Refused here, before anything is read or written.
     choose_experiments(config.names)
@@ -44,10 +53,14 @@ def run(config: ExperimentConfig) -> Path:
     from iada.storage import lock_file
 
     base = open_base(config)
-    ranges = Ranges(config.low_resource_shares, config.alphas)
+    ranges = Ranges(config.low_resource_shares, config.alphas, mbart=config.mbart)
     experiments = [build_experiment(name, ranges) for name in choose_experiments(config.names)]
     if config.rows:
         experiments = [with_rows(experiment, config.rows) for experiment in experiments]
+    else:
+        for experiment in experiments:
+            for line in experiment.left_out:
+                print(f"{experiment.name}: left out 1 row, {line}", file=sys.stderr)
     grid = build_grid(base, experiments, config.seeds)
     if config.dry_run:
         print(describe_grid(config, base, experiments, grid))

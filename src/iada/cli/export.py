@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
+from iada.cli.parsing import parse_dataclass, require_files
+
+EXAMPLES = ("iada export runs/mine --quantization int8",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,17 +37,22 @@ class ExportCommand:
 
 def parse(arguments: Sequence[str]) -> ExportCommand:
     """Parse the arguments of `iada export`."""
-    return parse_dataclass(ExportCommand, arguments, program="iada export")
+    return parse_dataclass(ExportCommand, arguments, program="iada export", examples=EXAMPLES)
 
 
 def run(command: ExportCommand) -> Path:
     """Export, compare, and return the folder that was written."""
-    from iada.decoding.export import check_architecture, export_and_check
-    from iada.decoding.translator import DocumentTranslator, default_export
     from iada.runs.folder import RunFolder
 
     folder = RunFolder(command.run)
     config = folder.config()
+    # What is wrong with paths is said before anything that takes long to import.
+    folder.trained_model()
+    require_files(*config.data.paths("dev"))
+
+    from iada.decoding.export import check_architecture, export_and_check
+    from iada.decoding.translator import DocumentTranslator, default_export
+
     check_architecture(config.model.architecture)
     output = command.output or default_export(folder, command.quantization)
     if command.dry_run:

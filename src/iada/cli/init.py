@@ -7,6 +7,7 @@ is written to one commented YAML file, to be edited or used as it is.
 
 import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,18 @@ if TYPE_CHECKING:
     from iada.training.estimate import Estimate
 
 _SPLITS = ("train", "dev", "test")
+_ONE_FILE = ("tsv", "jsonl", "csv", "bars", "pairs", "parquet", "tmx", "xlf", "xliff", "po")
+"""Endings of files that hold both sides."""
+HOLD_OUT = 0.1
+"""Share of the documents for validation where there are no files for it."""
+FINISH = 2.0
+"""Seconds that a run needs at its end: the best weights are loaded and the model is written."""
 _SEPARATORS: dict[str, Boundaries] = {"": "blank_line", "<d>": "marker"}
+
+EXAMPLES = (
+    "iada init corpus",
+    "iada init corpus --source fr --target en --minutes 20",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +46,8 @@ class InitCommand:
     """Write a recipe for a corpus, fitted to its size and to this machine."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
-    """Folder with `train`, `dev` and `test` files: `train.en` and `train.de`, or `train.tsv`."""
+    """Folder with `train`, `dev` and `test` files: `train.en` and `train.de`, or `train.tsv`.
+    Without `dev` files, documents are held out for validation and test."""
     output: Path = Path("recipe.yaml")
     """Recipe to write."""
     run: Path | None = None
@@ -78,7 +91,7 @@ SIZES = (
 
 def parse(arguments: Sequence[str]) -> InitCommand:
     """Parse the arguments of `iada init`."""
-    return parse_dataclass(InitCommand, arguments, program="iada init")
+    return parse_dataclass(InitCommand, arguments, program="iada init", examples=EXAMPLES)
 
 
 def run(command: InitCommand) -> Path:
@@ -87,6 +100,7 @@ def run(command: InitCommand) -> Path:
         raise RunError(f"{command.output} already exists. Choose another `--output`.")
     data = find_corpus(command.folder, source=command.source, target=command.target)
 
+    begun = time.perf_counter()
     from iada.data.formats.readers import read_split
     from iada.runs.corpus import load_corpus
     from iada.storage import write_text
@@ -106,7 +120,7 @@ def run(command: InitCommand) -> Path:
     output = command.run or Path("runs") / command.folder.resolve().name
     config = fitting_run(data, pairs, method=command.method, output=output)
     corpus = load_corpus(config)
-    timed = estimate_time(config, corpus)
+    timed = estimate_time(config, corpus, to_start=time.perf_counter() - begun + FINISH)
     epoch = math.ceil(_batches(config, corpus) / config.train.accumulation)
     config = with_updates(config, timed, epoch=epoch, minutes=command.minutes)
     estimate = replace(
@@ -117,7 +131,10 @@ def run(command: InitCommand) -> Path:
     command.output.parent.mkdir(parents=True, exist_ok=True)
     write_text(command.output, recipe_text(config, estimate.describe(), pairs=pairs))
     print(f"{len(corpus.train):,} training windows, {epoch:,} updates per epoch.")
-    print(f"Training will take about {duration(estimate.seconds)}: {estimate.describe()}.")
+    print(
+        f"Training will take about {duration(estimate.seconds)} ({estimate.seconds:.0f} s): "
+        f"{estimate.describe()}."
+    )
     print(f"Wrote {command.output}. Next:\n  iada train {command.output}")
     return command.output
 
@@ -130,7 +147,7 @@ def find_corpus(folder: Path, *, source: str | None, target: str | None) -> Data
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder. Give the folder that holds the corpus.")
-    for suffix in ("tsv", "jsonl"):
+    for suffix in _ONE_FILE:
         if (folder / f"train.{suffix}").is_file():
             return DataConfig(
                 folder=folder,
@@ -139,27 +156,35 @@ def find_corpus(folder: Path, *, source: str | None, target: str | None) -> Data
                 train=f"train.{suffix}",
                 dev=f"dev.{suffix}",
                 test=f"test.{suffix}",
+                hold_out=0.0 if (folder / f"dev.{suffix}").is_file() else HOLD_OUT,
             )
     names = [path.name for path in folder.iterdir()]
     languages = {
         split: {m[1] for name in names if (m := re.fullmatch(rf"{split}\.([a-z]{{2,3}})", name))}
         for split in _SPLITS
     }
-    found = sorted(languages["train"] & languages["dev"])
+    has_dev = len(languages["train"] & languages["dev"]) > 1
+    found = sorted(languages["train"] & languages["dev"] if has_dev else languages["train"])
     if len(found) < 2:
         raise DataError(
-            f"{folder} has no `train` and `dev` files in two languages (train.en, train.de, "
-            "dev.en, dev.de), and no train.tsv or train.jsonl. "
+            f"{folder} has no `train` files in two languages (train.en and train.de), and no "
+            f"file such as train.tsv or train.jsonl. "
             f"Found: {', '.join(sorted(names)[:10]) or 'nothing'}."
         )
     source = source or ("en" if "en" in found else found[0])
     target = target or next(language for language in found if language != source)
     for language in (source, target):
         if language not in found:
-            raise DataError(f"{folder} has no train.{language} and dev.{language}.")
+            raise DataError(
+                f"{folder} has no train.{language}{f' and dev.{language}' if has_dev else ''}."
+            )
     boundaries = _boundaries(folder / f"train.{source}")
     return DataConfig(
-        folder=folder, source_language=source, target_language=target, boundaries=boundaries
+        folder=folder,
+        source_language=source,
+        target_language=target,
+        boundaries=boundaries,
+        hold_out=0.0 if has_dev else HOLD_OUT,
     )
 
 
@@ -205,7 +230,8 @@ def with_updates(config: RunConfig, timed: "Estimate", *, epoch: int, minutes: f
     """
     seconds = 60 * minutes
     validations = int(min(20, max(4, seconds / 6 / timed.seconds_per_validation)))
-    left = max(seconds - validations * timed.seconds_per_validation, seconds / 2)
+    beside = timed.seconds_to_start + validations * timed.seconds_per_validation
+    left = max(seconds - beside, seconds / 2)
     updates = min(max(int(left / timed.seconds_per_update), 20), max(60 * epoch, 200))
     train = replace(
         config.train,
@@ -234,6 +260,10 @@ def recipe_text(config: RunConfig, estimate: str, *, pairs: int) -> str:
         lines += [f"  {split}: {getattr(data, split)}" for split in _SPLITS]
     elif data.boundaries != defaults.data.boundaries:
         lines.append(f"  boundaries: {data.boundaries}")
+    if data.hold_out:
+        lines.append(
+            f"  hold_out: {data.hold_out}  # Share of documents for validation, and for testing."
+        )
     lines += [
         "subwords:",
         f"  vocabulary_size: {config.subwords.vocabulary_size}",

@@ -6,15 +6,23 @@ With `--pos`, which parts of speech are perturbed in a whole split instead.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from iada.cli.parsing import parse_dataclass
+from iada.cli.parsing import find_positional, parse_dataclass, require_files
+from iada.config.data import DataConfig
 from iada.config.method import Measure
+from iada.config.run import load_run_config
 from iada.errors import ConfigError, DataError
+
+EXAMPLES = (
+    "iada inspect runs/mine --document 2 --html importance.html",
+    "iada inspect runs/mine --source letter.en --target letter.de",
+    "iada inspect runs/mine --data.folder moved/corpus",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +54,9 @@ class InspectCommand:
     draws: int = 1
     """With `--pos`: how often every window is perturbed for the sampled shares."""
 
+    data: DataConfig = field(default_factory=DataConfig)
+    """The corpus; by default the run's own. If that has moved: `--data.folder FOLDER`."""
+
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
             raise ConfigError("`--source` and `--target` go together.")
@@ -57,58 +68,55 @@ class InspectCommand:
 
 
 def parse(arguments: Sequence[str]) -> InspectCommand:
-    """Parse the arguments of `iada inspect`."""
-    return parse_dataclass(InspectCommand, arguments, program="iada inspect")
+    """Parse the arguments of `iada inspect`; the run's corpus is the default."""
+    program = "iada inspect"
+    folder = find_positional(arguments, InspectCommand)
+    if folder is None or not (folder / "config.yaml").is_file():
+        return parse_dataclass(InspectCommand, arguments, program=program, examples=EXAMPLES)
+    default = InspectCommand(run=folder, data=load_run_config(folder / "config.yaml").data)
+    return parse_dataclass(
+        InspectCommand, arguments, program=program, examples=EXAMPLES, default=default
+    )
 
 
 def run(command: InspectCommand) -> Path | None:
     """Print the heat map; return the HTML file if one was asked for."""
-    from iada.analysis.importance_map import importance_map
-    from iada.data.formats.readers import read_parallel, read_split
-    from iada.decoding.translator import DocumentTranslator
-    from iada.method.importance import MEASURES
-    from iada.report.heatmap import to_terminal, write_heat_map
     from iada.runs.folder import RunFolder
 
-    if command.pos:
-        _print_shares(command)
-        return None
     config = RunFolder(command.run).config()
-    source = command.source or config.data.paths("test")[0]
+    data = config.data if command.data == DataConfig() else command.data
+    # What is wrong with paths is said before anything that takes long to import.
+    RunFolder(command.run).best_model()
+    require_files(*((command.source, command.target) if command.source else data.paths("test")))
+
+    from iada.analysis.importance_map import inspect, inspected_augmentation
+    from iada.data.formats.readers import read_parallel, read_split
+    from iada.report.heatmap import to_terminal, write_heat_map
+
+    if command.pos:
+        _print_shares(command, data)
+        return None
+    source = command.source or data.paths("test")[0]
     if command.source is not None and command.target is not None:
-        boundaries = config.data.boundaries
+        boundaries = data.boundaries
         documents = read_parallel(command.source, command.target, boundaries=boundaries)
     else:
-        documents = read_split(config.data, "test")
+        documents = read_split(data, "test")
     if not 1 <= command.document <= len(documents):
         raise DataError(
             f"{source} has {len(documents)} documents; there is no document {command.document}."
         )
-    measure = command.measure
-    if measure is None:
-        measure = config.augment.measure
-        if not MEASURES[measure].is_measured:
-            measure = "gnorm"
-    augment = replace(config.augment, measure=measure)
-    if command.alpha is not None:
-        augment = replace(augment, alpha=command.alpha)
-    translator = DocumentTranslator.load(command.run)
-    views = importance_map(
-        translator.model,
-        translator.subwords,
-        [documents[command.document - 1]],
-        augment=augment,
-        windows=translator.windows,
-        frame=translator.frame,
-    )
+    document = documents[command.document - 1]
+    views = inspect(command.run, [document], measure=command.measure, alpha=command.alpha)
     print(to_terminal(views, colour=sys.stdout.isatty()))
     if command.html is None:
         return None
-    title = f"Importance ({measure}) in {documents[command.document - 1].name}"
+    measure = inspected_augmentation(config.augment, command.measure, command.alpha).measure
+    title = f"Importance ({measure}) in {document.name}"
     return write_heat_map(command.html, views, title)
 
 
-def _print_shares(command: InspectCommand) -> None:
+def _print_shares(command: InspectCommand, data: DataConfig) -> None:
     from iada.analysis.parts_of_speech import perturbed_shares
     from iada.runs.folder import RunFolder
 
@@ -118,6 +126,6 @@ def _print_shares(command: InspectCommand) -> None:
     if command.alpha is not None:
         augment = replace(augment, alpha=command.alpha)
     shares = perturbed_shares(
-        command.run, tagger=command.tagger, augment=augment, draws=command.draws
+        command.run, data, tagger=command.tagger, augment=augment, draws=command.draws
     )
     print(json.dumps(shares.to_mapping(), indent=2))

@@ -12,8 +12,10 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 import tyro
 
+from iada.cli.help_text import ALL, SHORT, short_help
+from iada.config.data import DataConfig
 from iada.config.run import RunConfig, load_run_config
-from iada.errors import ConfigError
+from iada.errors import ConfigError, DataError
 
 Command = TypeVar("Command")
 _LONGEST_ARGUMENT = 10_000
@@ -43,6 +45,7 @@ def parse_dataclass(
     program: str,
     default: Command | None = None,
     description: str | None = None,
+    examples: Sequence[str] = (),
 ) -> Command:
     """Parse flags into a dataclass.
 
@@ -52,12 +55,17 @@ def parse_dataclass(
         program: shown in the usage line, for example `iada train`.
         default: values of the flags that are not given; otherwise those of the class.
         description: shown by `--help` in place of the docstring of the class.
+        examples: commands that `--help` shows; `--help_all` explains every flag.
 
     Raises:
         SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
         ConfigError: a value breaks a rule of its class.
     """
     _check_lengths(arguments)
+    if any(argument in SHORT for argument in arguments):
+        print(short_help(cls, program=program, examples=examples, description=description))
+        raise SystemExit(0)
+    arguments = [SHORT[1] if argument == ALL else argument for argument in arguments]
     if default is None:
         return tyro.cli(
             cls, prog=program, args=arguments, description=description, use_underscores=True
@@ -76,7 +84,11 @@ def _check_lengths(arguments: Sequence[str]) -> None:
 
 
 def parse_run_command(
-    cls: type[RunCommandType], arguments: Sequence[str], *, program: str
+    cls: type[RunCommandType],
+    arguments: Sequence[str],
+    *,
+    program: str,
+    examples: Sequence[str] = (),
 ) -> RunCommandType:
     """Parse `[RECIPE] [flags]`: defaults, then the method's, then the recipe's, then the flags.
 
@@ -84,6 +96,7 @@ def parse_run_command(
         cls: `RunCommand` or a subclass with flags of its own.
         arguments: what follows the command on the line.
         program: shown in the usage line, for example `iada train`.
+        examples: commands that `--help` shows.
 
     Raises:
         SystemExit: with code 2 after explaining a wrong flag, 0 after `--help`.
@@ -93,10 +106,31 @@ def parse_run_command(
     recipe = find_positional(arguments, cls)
     method = find_value("--method", arguments)
     default = cls(recipe=recipe, config=load_run_config(recipe, method=method))
-    command = parse_dataclass(cls, arguments, program=program, default=default)
+    command = parse_dataclass(cls, arguments, program=program, default=default, examples=examples)
     if command.recipe != recipe:
         raise ConfigError(f"Give the recipe first: `{program} {command.recipe} ...`.")
     return command
+
+
+def require_files(*paths: Path | None) -> None:
+    """Refuse files that do not exist, before anything that takes long to import is imported."""
+    for path in paths:
+        if path is not None and not path.is_file():
+            raise DataError(
+                f"{path} does not exist or is not a file. Check the folder and file name."
+            )
+
+
+def require_corpus(data: DataConfig) -> None:
+    """Refuse a corpus whose training and validation files do not exist, as `require_files` does."""
+    if data.prepared is not None:
+        if not (data.prepared / "manifest.json").is_file():
+            raise DataError(
+                f"{data.prepared} is not a prepared corpus: it has no manifest.json. Write it with "
+                "`iada prepare`, or leave out `data.prepared`."
+            )
+        return
+    require_files(*data.paths("train"), *data.paths("dev"))
 
 
 def find_positional(arguments: Sequence[str], cls: type[Any]) -> Path | None:

@@ -1,16 +1,21 @@
 """`iada prepare`: check a corpus, learn its encoding, and store its tokens for training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iada.cli.parsing import RunCommand, parse_run_command
+from iada.cli.parsing import RunCommand, parse_run_command, require_corpus
 from iada.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from iada.data.prepared.prepare import Preparation
     from iada.data.prepared.prepared_corpus import PreparedCorpus
+
+EXAMPLES = (
+    "iada prepare recipe.yaml --data.prepared corpus/prepared",
+    "iada prepare recipe.yaml --data.prepared corpus/prepared --show 3",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +37,11 @@ class PrepareCommand(RunCommand):
 
 def parse(arguments: Sequence[str]) -> PrepareCommand:
     """Parse the arguments of `iada prepare`."""
-    return parse_run_command(PrepareCommand, arguments, program="iada prepare")
+    return parse_run_command(PrepareCommand, arguments, program="iada prepare", examples=EXAMPLES)
 
 
 def run(command: PrepareCommand) -> Path:
     """Prepare, and return the folder."""
-    from iada.data.prepared.prepare import Preparation, prepare
-    from iada.runs.corpus import pretrained_subwords
-
     config = command.config
     if config.data.prepared is None:
         raise ConfigError(
@@ -48,6 +50,13 @@ def run(command: PrepareCommand) -> Path:
         )
     if command.show < 0 or command.workers < 0:
         raise ConfigError("`--show` and `--workers` must be 0 or more.")
+    if not command.dry_run:
+        # What is wrong with paths is said before anything that takes long to import.
+        require_corpus(replace(config.data, prepared=None))
+
+    from iada.data.prepared.prepare import Preparation, prepare
+    from iada.runs.corpus import pretrained_subwords
+
     preparation = Preparation(
         config.data,
         config.subwords,

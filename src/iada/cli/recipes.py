@@ -17,6 +17,11 @@ from iada.storage import write_text
 
 _PACKAGE = Path(__file__).parents[1]
 
+EXAMPLES = (
+    "iada recipes",
+    "iada recipes ted/cpu --output recipe.yaml",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecipesCommand:
@@ -30,7 +35,7 @@ class RecipesCommand:
 
 def parse(arguments: Sequence[str]) -> RecipesCommand:
     """Parse the arguments of `iada recipes`."""
-    return parse_dataclass(RecipesCommand, arguments, program="iada recipes")
+    return parse_dataclass(RecipesCommand, arguments, program="iada recipes", examples=EXAMPLES)
 
 
 def run(command: RecipesCommand) -> Path | None:

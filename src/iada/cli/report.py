@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from iada.analysis.importance_map import WindowView
     from iada.report.overview import Material
 
+EXAMPLES = (
+    "iada report runs",
+    "iada report runs/mine runs/plain --output report.html",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCommand:
@@ -43,7 +48,7 @@ class ReportCommand:
 
 def parse(arguments: Sequence[str]) -> ReportCommand:
     """Parse the arguments of `iada report`."""
-    return parse_dataclass(ReportCommand, arguments, program="iada report")
+    return parse_dataclass(ReportCommand, arguments, program="iada report", examples=EXAMPLES)
 
 
 def run(command: ReportCommand) -> Path | None:

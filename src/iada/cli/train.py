@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from iada.cli.parsing import RunCommand, parse_run_command
+from iada.cli.parsing import RunCommand, parse_run_command, require_corpus
+
+EXAMPLES = (
+    "iada train recipe.yaml --dry_run",
+    "iada train recipe.yaml",
+    "iada train recipe.yaml --augment.alpha 0.3 --seed 2 --output runs/alpha-0.3",
+    "iada train runs/mine/config.yaml --resume",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,16 +24,21 @@ class TrainCommand(RunCommand):
     accept_changes: bool = False
     """Resume although the corpus, a version or the hardware has changed since the run began."""
     dry_run: bool = False
-    """Read the corpus, print the resolved configuration and the plan, and stop."""
+    """Read the corpus, print the plan and the resolved configuration, and stop. A few updates are
+    timed to say how long the run will take."""
 
 
 def parse(arguments: Sequence[str]) -> TrainCommand:
     """Parse the arguments of `iada train`."""
-    return parse_run_command(TrainCommand, arguments, program="iada train")
+    return parse_run_command(TrainCommand, arguments, program="iada train", examples=EXAMPLES)
 
 
 def run(command: TrainCommand) -> Path:
     """Train, and return the run folder."""
+    if not command.resume:
+        # What is wrong with paths is said before anything that takes long to import.
+        require_corpus(command.config.data)
+
     import yaml
 
     from iada.config.base import to_mapping
@@ -34,8 +46,9 @@ def run(command: TrainCommand) -> Path:
     from iada.training.train import describe_plan, train
 
     if command.dry_run:
-        print(yaml.safe_dump(to_mapping(command.config), sort_keys=False, allow_unicode=True))
         print(describe_plan(command.config))
+        mapping = to_mapping(command.config)
+        print(f"\n{yaml.safe_dump(mapping, sort_keys=False, allow_unicode=True)}", end="")
         return command.config.output
     try:
         folder = train(command.config, resume=command.resume, accept_changes=command.accept_changes)

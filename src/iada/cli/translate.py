@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from iada.cli.parsing import find_positional, parse_dataclass
+from iada.cli.parsing import find_positional, parse_dataclass, require_files
 from iada.config.data import Boundaries, DataConfig, FileFormat
 from iada.config.decode import DecodeConfig
 from iada.config.run import load_run_config
@@ -25,6 +25,13 @@ STREAM = Path("-")
 """Standard input or output."""
 SENTENCES_PER_PROCESS = 50
 """Sentences that are worth the seconds in which a further process starts."""
+
+EXAMPLES = (
+    "iada translate runs/mine --input letter.txt --output brief.txt",
+    "iada translate runs/mine --input book.txt --split sentences",
+    "iada translate runs/mine --input manual.xlf",
+    "cat letter.txt | iada translate runs/mine --input - > brief.txt",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,25 +72,32 @@ def parse(arguments: Sequence[str]) -> TranslateCommand:
     program = "iada translate"
     folder = find_positional(arguments, TranslateCommand)
     if folder is None or not (folder / "config.yaml").is_file():
-        return parse_dataclass(TranslateCommand, arguments, program=program)
+        return parse_dataclass(TranslateCommand, arguments, program=program, examples=EXAMPLES)
     default = TranslateCommand(run=folder, decode=load_run_config(folder / "config.yaml").decode)
-    return parse_dataclass(TranslateCommand, arguments, program=program, default=default)
+    return parse_dataclass(
+        TranslateCommand, arguments, program=program, examples=EXAMPLES, default=default
+    )
 
 
 def run(command: TranslateCommand) -> Path:
     """Translate, and return the file that was written."""
-    from iada.decoding.files import count_lines, translations_name
-    from iada.decoding.shards import helped, join_processes, useful_processes
     from iada.runs.folder import RunFolder
 
     _check(command)
     folder = RunFolder(command.run)
     data = folder.config().data
+    # What is wrong with paths is said before anything that takes long to import.
+    folder.best_model()
+    named = [path for path in (command.input, command.references) if path != STREAM]
+    require_files(*(named if command.input else data.paths("test")))
+
+    from iada.decoding.files import count_lines, translations_name
+    from iada.decoding.shards import helped, join_processes, useful_processes
+
     path = command.input or data.paths("test")[0]
     name = path.name.removesuffix(".gz") if command.input else translations_name(data)
     output = command.output or (STREAM if path == STREAM else folder.translations / name)
     if command.dry_run:
-        folder.best_model()
         print(_plan(command, data, path, output))
         return output
     if not command.overwrite:

@@ -89,6 +89,9 @@ class ExperimentConfig:
     default all."""
     alphas: tuple[float, ...] = (0.0, 0.1, 0.3, 1.0, 3.0)
     """Values of `augment.alpha` in `alpha_sweep`."""
+    mbart: str | None = None
+    """Folder or hub name of an mBART, for the row of `main` that starts from one; without it the
+    row is left out."""
     dry_run: bool = False
     """List the runs and what each experiment uses, and stop."""
 

@@ -29,19 +29,21 @@ class Traits:
     """Keys of `model` that it reads, of those that only some architectures know."""
     sides: tuple[ContextSides, ...] = ()
     """Values of `model.context_sides` that it knows; the first is its default."""
+    pretrained: bool = False
+    """Whether it can be put into a pre-trained model."""
     source_only: tuple[ContextSides, ...] = ()
     """Values of `model.context_sides` with which it reads no context on the target side."""
 
 
 ARCHITECTURES: dict[Architecture, Traits] = {
-    "doc2doc": Traits("Doc2Doc"),
+    "doc2doc": Traits("Doc2Doc", pretrained=True),
     "flat": Traits(
         "FlatTrans",
         keys=("wide_layers", "after", "context_sides"),
         sides=("encoder",),
         source_only=("encoder",),
     ),
-    "gtrans": Traits("G-Transformer", ends="each", keys=("wide_layers",)),
+    "gtrans": Traits("G-Transformer", ends="each", keys=("wide_layers",), pretrained=True),
     "han": Traits(
         "HAN",
         ends="each",
@@ -123,7 +125,8 @@ class ModelConfig:
     """Folder or hub name of a pre-trained model to start from, with its own tokenizer: an
     encoder-decoder (Marian, mBART, M2M100, NLLB, T5, BART and others) or a decoder-only model
     (Llama, Qwen, Gemma, Mistral and others). The keys of size, dropout and positions below, and
-    those of `subwords`, are then the checkpoint's."""
+    those of `subwords`, are then the checkpoint's. With `architecture: gtrans` its attentions are
+    put into an mBART."""
     source_code: str | None = None
     """The pre-trained model's own code of the source language, such as `eng_Latn`, where it does
     not follow from `data.source_language`; for a decoder-only model the name in its template."""
@@ -179,10 +182,12 @@ class ModelConfig:
                     f"`model.{key}` means nothing to `model.architecture: {self.architecture}`; "
                     f"it belongs to {', '.join(readers)}. Remove the key."
                 )
-        if self.pretrained is not None and self.architecture != "doc2doc":
+        if self.pretrained is not None and not self.traits.pretrained:
+            able = " or ".join(name for name, traits in names.items() if traits.pretrained)
             raise ConfigError(
                 f"`model.architecture: {self.architecture}` is built from scratch, but "
-                f"`model.pretrained` is {self.pretrained!r}. Remove one of the two keys."
+                f"`model.pretrained` is {self.pretrained!r}. Remove one of the two keys, or choose "
+                f"{able}."
             )
         reads_template = self.architecture == "causal" or self.pretrained is not None
         if self.template != TemplateConfig() and not reads_template:
@@ -194,7 +199,7 @@ class ModelConfig:
         if sides is not None:
             rule = f"{' or '.join(self.traits.sides)} with `{self.architecture}`"
             require(sides in self.traits.sides, "model.context_sides", rule, sides)
-        if self.wide_layers is not None:
+        if self.wide_layers is not None and self.pretrained is None:
             layers = min(self.encoder_layers, self.decoder_layers)
             layers = self.encoder_layers if self.architecture == "flat" else layers
             rule = f"between 0 and the number of layers ({layers})"

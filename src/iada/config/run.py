@@ -96,6 +96,9 @@ class RunConfig:
                 "`train.start` and `model.pretrained` both say what a run starts from. To go on "
                 f"from a pre-trained run, set `model.pretrained: {self.train.start / 'model'}`."
             )
+        if self.model.architecture != "doc2doc":
+            rank, rule = self.train.lora.rank, "0 with new attentions, which adapters would freeze"
+            require(rank == 0, "train.lora.rank", rule, rank)
         tags, moses = self.subwords.tags, self.subwords.pretokenize
         require(not tags, "subwords.tags", f"empty with {reason}", tags)
         require(moses == "none", "subwords.pretokenize", f"none with {reason}", moses)

@@ -88,14 +88,28 @@ class TrainConfig:
     """Stop after this many updates."""
     validate_every: int = 1000
     """Updates between two validations; each one also saves a checkpoint."""
+    metric: Literal["nll", "s_bleu", "d_bleu"] = "nll"
+    """What the best checkpoint and early stopping go by: the validation NLL, or BLEU of the
+    validation documents, translated with the model's own translations as context."""
+    validation_beam: int = 1
+    """Beam size of translations during training, for a `metric` of translations."""
     patience: int = 10
-    """Stop after this many validations without a better validation NLL; 0 never stops early."""
+    """Stop after this many validations without a better `metric`; 0 never stops early."""
     min_delta: float = 0.0
-    """How much lower the validation NLL must be to count as better."""
+    """By how much the `metric` must be better to count as better."""
     keep_checkpoints: int = 2
     """Number of checkpoints to keep; the newest and the best one are kept in any case."""
+    average: int = 0
+    """At the end, average the weights of this many checkpoints, the last ones of the run, which are
+    kept for it; 0 averages nothing."""
+    average_keep: Literal["better", "always"] = "better"
+    """Whether the finished model is the average only where its `metric` is better than that of the
+    best checkpoint, or in any case."""
     log_every: int = 50
     """Updates between two lines of `metrics.jsonl` and, without a terminal, of progress."""
+    report_to: tuple[str, ...] = ()
+    """Trackers that get every log line too, by their names in Transformers: `tensorboard`, `wandb`,
+    `mlflow`, `trackio` and others. `metrics.jsonl` is written in any case."""
     precision: Literal["fp32", "bf16", "auto"] = "fp32"
     """Arithmetic of the matrix products; weights, statistics, losses, importance and the optimiser
     stay in fp32. `auto` tries both for a moment and takes bf16 where it is clearly faster; a
@@ -118,12 +132,14 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         positive = ("learning_rate", "max_tokens", "accumulation", "max_updates", "validate_every")
-        for name in (*positive, "log_every", "keep_checkpoints"):
+        for name in (*positive, "log_every", "keep_checkpoints", "validation_beam"):
             value = getattr(self, name)
             require(value > 0, f"train.{name}", "above 0", value)
         for name in ("warmup_updates", "weight_decay", "clip_norm", "patience", "min_delta"):
             value = getattr(self, name)
             require(value >= 0, f"train.{name}", "0 or more", value)
+        rule = "0, or at least 2"
+        require(self.average == 0 or self.average >= 2, "train.average", rule, self.average)
         rule = "above 0 and at most 1"
         require(0 < self.start_rate <= 1, "train.start_rate", rule, self.start_rate)
         for name in ("adam_beta1", "adam_beta2", "label_smoothing"):

@@ -180,8 +180,8 @@ def translate_pieces(
     ]
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
-    if translator.processes.is_main:
-        translator.report_long(cut[:])
+    if cut and translator.processes.is_main:
+        translator.report_long(cut)
     # Before anything is written: a sentence that is too long is refused without leaving files.
     total = translator.check(documents)
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -206,6 +206,7 @@ def translate_pieces(
             "length_penalty": translator.decode.length_penalty,
             "documents": len(counts),
             "sentences": sum(counts),
+            "inputs": [sha256(path) for path in inputs],
             "seconds": round(time.perf_counter() - started, 2),
             "resumed": was_resumed,
         }

@@ -1,27 +1,29 @@
 """Score a run folder: translate its test split if need be, and keep every score in one file."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from iada.config.data import Split
+from iada.config.data import DataConfig, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.data.formats.contrapro import read_contrastive
 from iada.data.formats.readers import read_split
 from iada.decoding.files import details_file, translate_split, translations_name
 from iada.decoding.translator import DocumentTranslator
-from iada.errors import RunError
+from iada.errors import DataError, RunError
 from iada.evaluation.contrastive import contrastive_accuracy, generative_accuracy, source_documents
 from iada.evaluation.cxmi import SentenceCxmi, context_use, summarize_cxmi
 from iada.evaluation.metrics import SegmentScorer
+from iada.evaluation.model_card import update_card
 from iada.evaluation.score_files import score_split
-from iada.runs.folder import RunFolder
-from iada.storage import read_object, write_json, write_text
+from iada.runs.folder import RunFolder, changed_at, weight_files
+from iada.storage import read_object, sha256, write_json, write_text
 
 CXMI_FILE = "cxmi.jsonl"
 """In the run folder: what the context does for each token, one line per sentence."""
 # Costly scores of the translation; those of an older translation must not stay.
-_OPTIONAL_SCORES = ("comet", "slide_comet", "baseline", "significance")
+_OPTIONAL_SCORES = ("comet", "slide_comet", "doc_comet", "baseline", "significance")
 
 
 def score_run(
@@ -29,6 +31,7 @@ def score_run(
     translator: DocumentTranslator | None = None,
     *,
     baseline: Path | None = None,
+    data: DataConfig | None = None,
     config: EvaluateConfig | None = None,
     scorer: SegmentScorer | None = None,
 ) -> tuple[dict[str, object], Path]:
@@ -37,50 +40,108 @@ def score_run(
     Args:
         path: the run folder.
         translator: its model, if it is loaded already.
-        baseline: another run folder that was scored, or a file of translations, to compare with.
+        baseline: another run folder, which translates what it has not translated yet, or a file of
+            translations, to compare with.
+        data: the corpus whose test split to score; by default the run's own, wherever it is.
         config: metrics; the paper's settings by default.
         scorer: COMET, running.
 
     Returns:
-        All scores of the run so far, and the file that holds them.
+        All scores of the run so far, and the file that holds them. Those on another corpus than the
+        run's own stand beside the translation of that corpus.
     """
     folder = RunFolder(path)
-    data = folder.config().data
-    hypothesis = folder.translations / translations_name(data)
-    other = None if baseline is None else _translations(baseline, hypothesis.name)
-    translate_test(path, translator)
+    data = data or folder.config().data
+    hypothesis = translate_test(path, translator, data)
+    other = baseline
+    if baseline is not None and baseline.is_dir():
+        other = translate_test(baseline, None, data)
     scores = score_split(hypothesis, data, "test", baseline=other, config=config, scorer=scorer)
     scores["translation"] = json.loads(details_file(hypothesis).read_text(encoding="utf-8"))
-    return add_scores(folder, scores), folder.scores_file
+    if hypothesis.parent == folder.translations:
+        return add_scores(folder, scores), folder.scores_file
+    scores_file = hypothesis.with_name(folder.scores_file.name)
+    write_json(scores_file, scores)
+    return scores, scores_file
 
 
-def is_translated(path: Path) -> bool:
-    """Whether a run has a translation of its test split by its present model."""
+def is_translated(path: Path, data: DataConfig | None = None) -> bool:
+    """Whether a run has a translation of the test split by its present model.
+
+    Args:
+        path: the run folder.
+        data: the corpus; by default the run's own.
+    """
     folder = RunFolder(path)
-    hypothesis = folder.translations / translations_name(folder.config().data)
-    return _is_newer(hypothesis, folder.best_model() / "model.safetensors")
+    data = data or folder.config().data
+    hypothesis = _translation(folder, data)
+    made = changed_at(weight_files(folder.best_model()))
+    is_newer = hypothesis.is_file() and hypothesis.stat().st_mtime >= made
+    return is_newer and _translated_inputs(hypothesis) in (None, split_digests(data))
 
 
-def translate_test(path: Path, translator: DocumentTranslator | None = None) -> None:
+def translate_test(
+    path: Path, translator: DocumentTranslator | None = None, data: DataConfig | None = None
+) -> Path:
     """Translate the test split of a run, unless there is a translation by its present model.
 
     Args:
         path: the run folder.
         translator: its model, if it is loaded already; several processes share the documents.
+        data: the corpus; by default the run's own.
+
+    Returns:
+        The translation. That of another corpus has a folder of its own.
     """
     folder = RunFolder(path)
-    data = folder.config().data
-    hypothesis = folder.translations / translations_name(data)
-    is_current = is_translated(path)
+    data = data or folder.config().data
+    hypothesis = _translation(folder, data)
+    is_current = is_translated(path, data)
     if translator is not None:
         # All processes must come to the same decision.
         is_current = translator.processes.gather(is_current)[0]
     if is_current:
-        return
+        return hypothesis
     translator = translator or DocumentTranslator.load(path)
-    if translator.processes.is_main and folder.scores_file.is_file():
+    is_own = hypothesis.parent == folder.translations
+    if is_own and translator.processes.is_main and folder.scores_file.is_file():
         add_scores(folder, {}, stale=_OPTIONAL_SCORES)
     translate_split(translator, data, "test", hypothesis)
+    return hypothesis
+
+
+def _translation(folder: RunFolder, data: DataConfig) -> Path:
+    """Return where a run has its translation of a test split."""
+    name = translations_name(data)
+    if not _is_another(folder.config().data, data):
+        return folder.translations / name
+    digest = hashlib.sha256("".join(split_digests(data)).encode()).hexdigest()[:8]
+    return folder.translations / f"other-{digest}" / name
+
+
+def split_digests(data: DataConfig) -> list[str]:
+    """Return the sha256 of the files of a test split, as a translation of it records them."""
+    for path in data.paths("test"):
+        if not path.is_file():
+            raise DataError(
+                f"{path} does not exist. If the corpus has moved, say where it is: `--data.folder "
+                "FOLDER`."
+            )
+    return [sha256(path) for path in sorted(set(data.paths("test")))]
+
+
+def _is_another(own: DataConfig, data: DataConfig) -> bool:
+    """Whether a corpus is known to be another one than the run's own."""
+    paths = own.paths("test")
+    return all(path.is_file() for path in paths) and split_digests(own) != split_digests(data)
+
+
+def _translated_inputs(hypothesis: Path) -> object:
+    """Return the digests of what was translated; None if they were not recorded."""
+    details = details_file(hypothesis)
+    if not details.is_file():
+        return None
+    return json.loads(details.read_text(encoding="utf-8")).get("inputs")
 
 
 def contrast_run(
@@ -136,13 +197,18 @@ def generate_run(
 
 
 def measure_context_use(
-    path: Path, translator: DocumentTranslator | None = None, *, split: Split = "test"
+    path: Path,
+    translator: DocumentTranslator | None = None,
+    data: DataConfig | None = None,
+    *,
+    split: Split = "test",
 ) -> tuple[dict[str, object], Path]:
     """Measure CXMI of a run; P-CXMI of every token goes to `cxmi.jsonl` in its folder.
 
     Args:
         path: the run folder.
         translator: its model, if it is loaded already.
+        data: the corpus; by default the run's own.
         split: what to measure it on. Other splits than the test split leave the scores of the run
             as they are, and their tokens go to `cxmi.<split>.jsonl`.
 
@@ -151,7 +217,7 @@ def measure_context_use(
     """
     folder = RunFolder(path)
     translator = translator or DocumentTranslator.load(path)
-    sentences = context_use(translator, read_split(folder.config().data, split))
+    sentences = context_use(translator, read_split(data or folder.config().data, split))
     result = summarize_cxmi(sentences)
     context = translator.windows.context
     result["signature"] = f"cxmi|context:{context}|target_context:reference|log:e"
@@ -177,17 +243,8 @@ def add_scores(
             ) from None
     known = {name: score for name, score in known.items() if name not in stale} | dict(scores)
     write_json(folder.scores_file, known)
+    update_card(folder)
     return known
-
-
-def _translations(baseline: Path, name: str) -> Path:
-    """Return the translations of a baseline: a file, or those of a run folder."""
-    if not baseline.is_dir():
-        return baseline
-    path = RunFolder(baseline).translations / name
-    if not path.is_file():
-        raise RunError(f"{path} does not exist. Score the baseline first: iada evaluate {baseline}")
-    return path
 
 
 def _json_lines(sentences: Sequence[SentenceCxmi]) -> str:
@@ -203,8 +260,3 @@ def _json_lines(sentences: Sequence[SentenceCxmi]) -> str:
         for sentence in sentences
     )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _is_newer(path: Path, than: Path) -> bool:
-    """Whether a file exists that is not older than another one."""
-    return path.is_file() and path.stat().st_mtime >= than.stat().st_mtime

@@ -70,6 +70,8 @@ def _row(
         breakdown = {
             question: _in_all([run.get(question, {}) for run in found]) for question in found[0]
         }
+    if "costs" in experiment.tables:
+        breakdown = {**breakdown, "cost": _cost(jobs)}
     pos = _transposed([shares_of_run(job.folder) for job in jobs]) if experiment.has_pos else {}
     return Row(
         key=planned.key,
@@ -192,23 +194,39 @@ def _compared(jobs: Mapping[str, Job], other: str) -> dict[str, Any]:
     return significance
 
 
-def _shared(job: Job) -> dict[str, Any]:
-    """Describe what the runs have in common, from one of them."""
+def _cost(jobs: Sequence[Job]) -> dict[str, Values]:
+    """Return what runs have cost: parameters that learn, updates, and minutes with validation."""
+    last = [_log(job)[-1] for job in jobs]
+    return {
+        "parameters": (float(_parameters(jobs[0])),) * len(jobs),
+        "updates": tuple(float(line["update"]) for line in last),
+        "minutes": tuple(line["seconds"] / 60 for line in last),
+    }
+
+
+def _parameters(job: Job) -> int:
+    """Return the number of parameters of a run that learn."""
     import torch
 
     from iada.data.tokens.pretrained_subwords import load_subwords
     from iada.models.pretrained import build_shape
 
     trained = RunFolder(job.folder).trained_model()
-    subwords = load_subwords(trained)
     with torch.device("meta"):
-        model = build_shape(job.config, subwords, trained)
+        model = build_shape(job.config, load_subwords(trained), trained)
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def _shared(job: Job) -> dict[str, Any]:
+    """Describe what the runs have in common, from one of them."""
+    from iada.data.tokens.pretrained_subwords import load_subwords
+
     scores = _scores(job)
     translation = scores["translation"]
     signatures = dict(filter(None, (metric.signature(scores) for metric in main_metrics())))
     return {
-        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "vocabulary": len(subwords),
+        "parameters": _parameters(job),
+        "vocabulary": len(load_subwords(RunFolder(job.folder).trained_model())),
         "updates": job.config.train.max_updates,
         "context": job.config.windows.context,
         "engine": translation["engine"],

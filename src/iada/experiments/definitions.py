@@ -1,8 +1,7 @@
 """The experiments: which systems are in which table, what they are compared with, how it is shown.
 
-An experiment is one function here and one line in `EXPERIMENTS`, at the end. Everything else, from
-the command line to the report, follows from what the function returns. Nothing here knows about
-folders or processes: see `iada.experiments.grid`.
+An experiment is one function here and one line in `EXPERIMENTS`, at the end. All else follows from
+what the function returns. Nothing here knows of folders or processes: see `iada.experiments.grid`.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from iada.experiments.systems import (
     WORD_REPLACE,
     changed_row,
     control_rows,
+    gtrans_mbart,
     matched_row,
     on_architecture,
     plain_row,
@@ -75,7 +75,8 @@ def experiment_names() -> tuple[str, ...]:
     return tuple(EXPERIMENTS)
 
 
-def _main(_: Ranges) -> Experiment:
+def _main(ranges: Ranges) -> Experiment:
+    mbart, left_out = gtrans_mbart(on_architecture(DOC2DOC, "gtrans"), ranges.mbart)
     rows = (
         SENTENCE_LEVEL,
         DOC2DOC,
@@ -84,6 +85,7 @@ def _main(_: Ranges) -> Experiment:
         plain_row("bpe_dropout", "BPE-dropout"),
         plain_row("cipher", "CipherDAug"),
         *(on_architecture(DOC2DOC, name) for name, *_ in SYSTEMS),
+        *mbart,
         # Published with word dropout, which is worth something by itself.
         *(on_architecture(WORD_DROP, name) for name in WITH_WORD_DROPOUT),
         MULTIRES,
@@ -92,7 +94,15 @@ def _main(_: Ranges) -> Experiment:
         TNORM,
         GNORM,
     )
-    return Experiment("main", "Main results", rows, "doc2doc", navigation="Main")
+    return Experiment(
+        "main",
+        "Main results",
+        rows,
+        "doc2doc",
+        navigation="Main",
+        tables=("systems", "costs"),
+        left_out=left_out,
+    )
 
 
 def _architectures(__: Ranges) -> Experiment:
@@ -112,6 +122,7 @@ def _architectures(__: Ranges) -> Experiment:
         "is compared with Doc2Doc, its augmented forms with itself. The uniform control tells what "
         "the two views alone are worth. Where an original stops gradients at context, augmented "
         "rows let them flow, because GNorm could not see context otherwise.",
+        tables=("systems", "costs"),
     )
 
 
@@ -126,6 +137,7 @@ def _stages(_: Ranges) -> Experiment:
         question="HAN, SAN, G-Transformer and DocFlat were published as second stages of a "
         "sentence-level system, the last two with word dropout. Each second stage is compared with "
         "the same system from scratch, which has had fewer updates in all.",
+        tables=("systems", "costs"),
     )
 
 

@@ -199,6 +199,7 @@ _FREE = (
     "data.prepared",
     "train.keep_checkpoints",
     "train.log_every",
+    "train.report_to",
     "train.threads",
     "train.keep_memory",
     "decode.max_tokens",
@@ -373,7 +374,8 @@ def _is_free(key: str) -> bool:
 
 
 def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Write a value as a part of a folder's name; of a path, its last part."""
+    return f"{value:g}" if isinstance(value, float) else str(value).rpartition("/")[2]
 
 
 def _digest(content: Any) -> str:

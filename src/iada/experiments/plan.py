@@ -18,6 +18,7 @@ TableView = Literal[
     "noise",
     "tags",
     "differences",
+    "costs",
     "agreement",
 ]
 """Tables that the report can make of an experiment; see `iada.report.views`."""
@@ -65,6 +66,8 @@ class Ranges:
     """Values of `augment.alpha`."""
     rates: Sequence[float] = (0.05, 0.2, 0.3)
     """Replacement probabilities of the uniform control, besides the usual 0.1."""
+    mbart: str | None = None
+    """Folder or hub name of an mBART, for the row that starts from one."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ class Experiment:
     """Experiment in whose section it is shown; None for a section of its own."""
     question: str = ""
     """What is asked, and what the reader must know about the rows."""
+    left_out: tuple[str, ...] = ()
+    """Rows that cannot be run here, each with what it needs."""
     axis: str | None = None
     """Key whose values order the rows of a curve."""
     breakdown: Literal["class", "distance"] | None = None

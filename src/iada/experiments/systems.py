@@ -139,3 +139,23 @@ def control_rows(rates: Sequence[float]) -> tuple[PlannedRow, ...]:
         *strong,
         lagged_row(GNORM, GNORM.key, GNORM.label),
     )
+
+
+def gtrans_mbart(
+    gtrans: PlannedRow, checkpoint: str | None
+) -> tuple[tuple[PlannedRow, ...], tuple[str, ...]]:
+    """Return the row of G-Transformer inside mBART; without a checkpoint, what it needs.
+
+    A reconstruction: the released learning rate, warm-up and smoothing, but our schedule and the
+    dropout of the checkpoint.
+    """
+    label = "GTrans + mBART (reconstruction)"
+    if checkpoint is None:
+        return (), (f"{label}: give a checkpoint with `--mbart`",)
+    recipe: tuple[Change, ...] = (
+        ("model.pretrained", checkpoint),
+        ("train.learning_rate", 3e-5),
+        ("train.warmup_updates", 2500),
+        ("train.label_smoothing", 0.2),
+    )
+    return (changed_row(gtrans, "gtrans_mbart", label, *recipe),), ()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import Tensor
 from transformers import AutoConfig
 
 from iada.config.train import LoraConfig
@@ -58,9 +59,16 @@ def has_adapters(model: Any) -> bool:
 
 def load_adapter_weights(model: Any, folder: Path) -> None:
     """Set the adapters of a model to those that were saved in a folder."""
-    found = _import_peft().set_peft_model_state_dict(model, load_file(folder / ADAPTER_WEIGHTS))
+    set_adapter_weights(model, load_file(folder / ADAPTER_WEIGHTS))
+
+
+def set_adapter_weights(model: Any, weights: dict[str, Tensor]) -> None:
+    """Set the adapters of a model to weights by the names under which they are saved."""
+    found = _import_peft().set_peft_model_state_dict(model, weights)
     if found.unexpected_keys:
-        raise ModelError(f"{folder / ADAPTER_WEIGHTS} holds adapters of another model.")
+        raise ModelError(
+            f"Adapters of another model: {', '.join(sorted(found.unexpected_keys)[:3])}."
+        )
 
 
 def load_merged(folder: Path) -> Any:

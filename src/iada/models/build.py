@@ -32,7 +32,7 @@ from iada.data.tokens.subwords import SpecialIds
 from iada.models.docflat import DocFlatModel
 from iada.models.document import DocumentModel
 from iada.models.flat import FlatModel
-from iada.models.gtrans import GTransModel
+from iada.models.gtrans import GTransMBartModel, GTransModel
 from iada.models.han import HanModel
 from iada.models.hybrid import HybridModel
 from iada.models.san import SanModel
@@ -116,7 +116,8 @@ MODELS: dict[str, type[DocumentModel]] = {
 
 def register_models() -> None:
     """Tell `transformers` about our models, so that its automatic classes load them."""
-    for model in MODELS.values():
+    models: list[Any] = [*MODELS.values(), GTransMBartModel]
+    for model in models:
         config = model.config_class
         AutoConfig.register(config.model_type, config, exist_ok=True)
         AutoModelForSeq2SeqLM.register(config, model, exist_ok=True)

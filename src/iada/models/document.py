@@ -12,11 +12,11 @@ context after a stack (`attend_source`, `attend_target`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianConfig, MarianMTModel, MBartConfig
 from transformers.cache_utils import DynamicCache, DynamicLayer, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.models.marian.modeling_marian import (
@@ -76,7 +76,9 @@ class WindowEncoding(BaseModelOutput):
 class WindowAttention(MarianAttention):
     """Attention that sees what its rule allows in the layout of the window."""
 
-    def __init__(self, config: DocumentConfig, place: Place, rule: Rule, layer: int) -> None:
+    def __init__(
+        self, config: DocumentConfig | MBartConfig, place: Place, rule: Rule, layer: int
+    ) -> None:
         heads = (
             config.encoder_attention_heads if place == "encoder" else config.decoder_attention_heads
         )
@@ -85,7 +87,8 @@ class WindowAttention(MarianAttention):
             heads,
             dropout=config.attention_dropout,
             is_decoder=place != "encoder",
-            config=config,
+            # mBART's has everything that is read of it.
+            config=cast(MarianConfig, config),
             layer_idx=layer,
         )
         self.place = place
@@ -135,7 +138,7 @@ class WindowEncoder(MarianEncoder):  # type: ignore[no-untyped-call]
 
     def embed(self, embeddings: Tensor, layout: Layout) -> Tensor:
         """Return what enters the first layer, given the scaled embeddings, (rows, length, dim)."""
-        positions = count_positions(layout.source, self.config)
+        positions = layout.source.counted(restarts=self.config.restarts_positions)
         added: Tensor = self.embed_positions(embeddings.shape[:-1], position_ids=positions)
         return embeddings + added
 
@@ -185,7 +188,8 @@ class WindowDecoder(MarianDecoder):  # type: ignore[no-untyped-call]
     def embed(self, embeddings: Tensor, layout: Layout, past_key_values: Any) -> Tensor:
         """Return what enters the first layer, given the scaled embeddings, (rows, queries, dim)."""
         assert layout.target is not None
-        positions = count_positions(layout.target, self.config)[:, -layout.queries :]
+        positions = layout.target.counted(restarts=self.config.restarts_positions)
+        positions = positions[:, -layout.queries :]
         added: Tensor = self.embed_positions(embeddings.shape[:-1], position_ids=positions)
         return embeddings + added
 
@@ -394,12 +398,17 @@ class DocumentModel(MarianMTModel):  # type: ignore[no-untyped-call]
         """Return a cache that has room for every layer, or none."""
         if cache is None and not (self.config.use_cache if use_cache is None else use_cache):
             return None
-        if cache is None:
-            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-        for part in (cache.self_attention_cache, cache.cross_attention_cache):
-            while len(part.layers) < self.cached_layers:
-                part.layers.append(DynamicLayer())  # type: ignore[no-untyped-call]
-        return cache
+        return widen_cache(cache, self.cached_layers)
+
+
+def widen_cache(cache: Any, layers: int) -> Any:
+    """Return a cache of keys and values with room for as many layers, a new one for None."""
+    if cache is None:
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    for part in (cache.self_attention_cache, cache.cross_attention_cache):
+        while len(part.layers) < layers:
+            part.layers.append(DynamicLayer())  # type: ignore[no-untyped-call]
+    return cache
 
 
 def read_layout(
@@ -409,18 +418,16 @@ def read_layout(
     first_sentence: Tensor | None,
 ) -> Layout:
     """Read the sentences of the source; arguments as in `DocumentModel.forward`."""
-    present = torch.ones_like(source_ids) if attention_mask is None else attention_mask
     if first_sentence is None:
         first_sentence = source_ids.new_zeros(source_ids.shape[0])
     source = read_sentences(
         source_ids,
-        present.bool(),
+        attention_mask,
         boundaries=(_one(config.eos_token_id), config.sep_token_id),
         unknown=config.unk_token_id,
         opens=False,
     )
-    one_current = config.after > 0
-    return Layout(source, first_sentence, source_ids=source_ids, one_current=one_current)
+    return Layout(source, first_sentence, source_ids=source_ids, one_current=config.after > 0)
 
 
 def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | None) -> Sentences:
@@ -428,19 +435,13 @@ def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | No
 
     Padding on the right, as in training, needs no mask: nothing before it can see it.
     """
-    present = torch.ones_like(ids) if attention_mask is None else attention_mask
     return read_sentences(
         ids,
-        present.bool(),
+        attention_mask,
         boundaries=(_one(config.bos_token_id), config.sep_token_id),
         unknown=config.unk_token_id,
         opens=True,
     )
-
-
-def count_positions(sentences: Sentences, config: DocumentConfig) -> Tensor:
-    """(rows, length): positions of tokens, in the window or in their own sentences."""
-    return sentences.places if config.restarts_positions else sentences.positions
 
 
 def _one(token: int | list[int] | None) -> int:

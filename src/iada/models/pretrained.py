@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from transformers import GenerationConfig
+from transformers import GenerationConfig, MBartConfig, PretrainedConfig
 
+from iada.config.base import require
+from iada.config.model import ModelConfig
 from iada.config.run import RunConfig
 from iada.data.tokens.checkpoint_facts import read_model_config
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
@@ -19,13 +21,18 @@ from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.families import pretrained_frame
 from iada.errors import ModelError
 from iada.models.adapters import add_adapters
-from iada.models.build import automatic_class, build_causal, build_model
+from iada.models.build import automatic_class, build_causal, build_model, register_models
+from iada.models.gtrans import GTransMBartConfig
 
 logger = logging.getLogger(__name__)
 
 
 def load_pretrained(
-    name: str, subwords: PretrainedSubwords, *, dtype: torch.dtype | None = torch.float32
+    name: str,
+    subwords: PretrainedSubwords,
+    *,
+    dtype: torch.dtype | None = torch.float32,
+    architecture: ModelConfig | None = None,
 ) -> Any:
     """Load a pre-trained model to train or to translate with.
 
@@ -33,8 +40,9 @@ def load_pretrained(
         name: folder or hub name.
         subwords: its tokenizer, for the pair of languages.
         dtype: type of the weights; optimisation needs float32. None keeps that of the checkpoint.
+        architecture: how the model of a run reads context; by default as the checkpoint does.
     """
-    config = read_model_config(name)
+    config = _configure(name, subwords, architecture)
     for rate in ("encoder_layerdrop", "decoder_layerdrop"):
         if getattr(config, rate, 0.0):
             # A skipped layer takes no part in an update, which distributed training does not allow;
@@ -75,7 +83,8 @@ def start_model(
         model = load_pretrained(name, subwords)
         add_adapters(model, config.train.lora, name)
         return model
-    return load_pretrained(name if checkpoint is None else str(checkpoint), subwords)
+    place = name if checkpoint is None else str(checkpoint)
+    return load_pretrained(place, subwords, architecture=config.model)
 
 
 def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | None = None) -> Any:
@@ -89,12 +98,38 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
     if isinstance(subwords, PretrainedSubwords):
         name = str(config.model.pretrained)
         has_config = folder is not None and (folder / "config.json").is_file()
-        settings = read_model_config(str(folder) if has_config else name)
+        settings = _configure(str(folder) if has_config else name, subwords, config.model)
         model = automatic_class(settings).from_config(settings)
         if config.train.lora.rank:
             add_adapters(model, config.train.lora, name)
         return model
     return _build(config, subwords)
+
+
+def _configure(
+    name: str, subwords: PretrainedSubwords, architecture: ModelConfig | None
+) -> PretrainedConfig:
+    """Read the configuration of a checkpoint; G-Transformer's attentions are put into mBART."""
+    register_models()
+    config: PretrainedConfig = read_model_config(name)
+    if architecture is None or architecture.architecture == "doc2doc":
+        return config
+    if isinstance(config, GTransMBartConfig):
+        return config
+    assert isinstance(config, MBartConfig), "windows of any other family were refused"
+    layers = min(config.encoder_layers, config.decoder_layers)
+    wide = architecture.wide_layers
+    rule = f"between 0 and the layers of {name} ({layers})"
+    require(wide is None or wide <= layers, "model.wide_layers", rule, wide)
+    frame = pretrained_frame(subwords)
+    settings = {key: value for key, value in config.to_dict().items() if key != "model_type"}
+    return GTransMBartConfig(
+        **settings,
+        wide_layers=min(2, layers) if wide is None else wide,
+        source_boundary_id=frame.source_end[-1],
+        target_boundary_id=frame.target_begin[0],
+        unknown_id=subwords.special.unk,
+    )
 
 
 def _build(config: RunConfig, subwords: SubwordEncoding) -> Any:

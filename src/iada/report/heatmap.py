@@ -80,7 +80,7 @@ def to_terminal(views: Sequence["WindowView"], *, colour: bool, width: int = 100
         scale = "".join(_paint(f" {z:+.1f} ", z) for z in (-2.5, -1.5, -0.5, 0.5, 1.5, 2.5))
         parts.append(f"Importance z {scale}  Below each token: replacement probability in %\n")
     for view in views:
-        parts.append(f"{_printable(view.document)}, sentence {view.sentence}")
+        parts.append(f"{_printable(view.document)}, {view.place}")
         for name, tokens in (("source", view.source), ("target", view.target)):
             parts.append(f"  {name}")
             if colour:
@@ -114,12 +114,18 @@ def _all_tokens(views: Sequence["WindowView"]) -> Iterator["TokenView"]:
 
 def _side(name: str, tokens: Sequence["TokenView"], largest: float) -> HeatMapSide:
     groups = list(_sentences(tokens))
+    # Several sentences may be current, and a model may read some that come after them.
+    holding = [n for n, group in enumerate(groups) if any(t.role is Role.CURRENT for t in group)]
+    first, last = (holding[0], holding[-1]) if holding else (len(groups) - 1,) * 2
     sentences = []
     for number, group in enumerate(groups):
-        back = len(groups) - 1 - number
-        label = f"{back} back" if back else "current"
+        label = "current"
+        if number < first:
+            label = f"{first - number} back"
+        elif number > last:
+            label = f"{number - last} ahead"
         chips = tuple(_chip(token, largest) for token in group)
-        sentences.append(Sentence(label, back == 0, chips))
+        sentences.append(Sentence(label, first <= number <= last, chips))
     return HeatMapSide(name, tuple(sentences), _numbers(tokens))
 
 
@@ -215,18 +221,21 @@ def windows_of_run(folder: Path, count: int) -> list[WindowView]:
     config = RunFolder(folder).config()
     translator = DocumentTranslator.load(folder)
     document = read_split(config.data, "test")[0]
-    first = min(config.windows.context, max(len(document) - count, 0))
+    stride = config.windows.stride
+    # The first window whose context is complete.
+    first = -(-config.windows.context // stride)
     measure = config.augment.measure
     measured = measure if MEASURES[measure].is_measured else "gnorm"
     views = importance_map(
         translator.model,
         translator.subwords,
-        [_beginning(document, first + count)],
+        [_beginning(document, (first + count) * stride)],
         augment=replace(config.augment, measure=measured),
         windows=translator.windows,
         frame=translator.frame,
     )
-    return views[first:]
+    begin = min(first, max(len(views) - count, 0))
+    return views[begin : begin + count]
 
 
 def _beginning(document: ParallelDocument, sentences: int) -> ParallelDocument:

@@ -187,7 +187,7 @@ def report_sections(
         _answers(material, compared.verdicts, left_out, "" if heat_map else heat_map_note),
         help_section(material.experiments),
         *experiment_sections(material.experiments),
-        results_section(runs, title="Other runs" if material.experiments else "Runs")
+        results_section(runs, title="Other runs" if material.experiments else "Results")
         if runs
         else None,
         *compared.sections,

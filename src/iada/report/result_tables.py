@@ -64,6 +64,25 @@ def group_table(
     )
 
 
+def cost_table(results: Results) -> Table | None:
+    """Show size and training time of every row; None for results that have neither."""
+    digits = {"parameters": 0, "updates": 0, "minutes": 1}
+    found = [(row, row.breakdown["cost"]) for row in results.rows if "cost" in row.breakdown]
+    if not found:
+        return None
+    rows = []
+    for row, cost in found:
+        means = {key: sum(cost[key]) / len(cost[key]) for key in digits}
+        cells = (Cell(value, f"{value:,.{digits[key]}f}") for key, value in means.items())
+        rows.append((*name_cells(results, row), *cells))
+    heads = (Column("Parameters that learn"), Column("Updates"), Column("Minutes of training"))
+    note = (
+        "Minutes by the clock, validation included: runs that shared their machine with others "
+        "took longer than they need."
+    )
+    return Table((*name_columns(), *heads), tuple(rows), (note,))
+
+
 def unmatched_table(results: Results, paper: PaperTable) -> Table | None:
     """Show the rows of the paper's table that no row of ours repeats; None if there are none."""
     seen = [paper.row(row.settings) for row in results.rows]

@@ -214,10 +214,11 @@ def _result_notes(runs: Sequence[RunSummary], systems: Sequence[RunGroup]) -> tu
     items = {run.scores.get("contrastive", {}).get("context", {}).get("total") for run in runs}
     counts = sorted(item for item in items if item)
     number = f"the {counts[0]} items" if len(counts) == 1 else "the items"
-    notes.append(
-        f"Pronouns: one of er, sie and es, so chance is {CHANCE:.1%}; “context needed” counts "
-        f"{number} whose antecedent is 1 to 3 sentences back."
-    )
+    if any(run.scores.get("contrastive") for run in runs):
+        notes.append(
+            f"Pronouns: one of er, sie and es, so chance is {CHANCE:.1%}; “context needed” counts "
+            f"{number} whose antecedent is 1 to 3 sentences back."
+        )
     if any(len(system.runs) > 1 for system in systems):
         notes.append("± is the sample standard deviation over seeds.")
     return tuple(notes)

@@ -36,6 +36,7 @@ from iada.report.page import (
 )
 from iada.report.result_tables import (
     base_notes,
+    cost_table,
     distance_gain_table,
     distance_gains,
     group_table,
@@ -248,6 +249,13 @@ def _tags(found: LocatedResults) -> list[TableBlock]:
     ]
 
 
+def _costs(found: LocatedResults) -> list[TableBlock]:
+    table = cost_table(found.results)
+    if table is None:
+        return []
+    return [TableBlock(*found.table("costs", "Size and training time"), table, folded=True)]
+
+
 def _differences(found: LocatedResults) -> list[TableBlock]:
     table = comparison_table(found.results)
     if table is None:
@@ -335,6 +343,7 @@ TABLES: Mapping[TableView, Callable[[LocatedResults], list[TableBlock]]] = {
     "noise": _noise,
     "tags": _tags,
     "differences": _differences,
+    "costs": _costs,
     "agreement": _agreement,
 }
 """What each table view shows."""

@@ -23,7 +23,7 @@ from iada.data.windows.frame import Frame
 from iada.data.windows.rich import rich_windows
 from iada.data.windows.spans import split_long_sentences
 from iada.data.windows.windows import Windows
-from iada.errors import DataError
+from iada.errors import DataError, ModelError
 from iada.storage import sha256
 
 
@@ -31,7 +31,16 @@ def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
     if isinstance(subwords, PretrainedSubwords):
         check_window_length(config.windows, subwords)
-        return pretrained_frame(subwords, config.model.template)
+        frame = pretrained_frame(subwords, config.model.template)
+        if config.model.architecture == "doc2doc":
+            return frame
+        if subwords.settings.family not in ("mbart", "mbart50"):
+            raise ModelError(
+                f"`model.architecture: {config.model.architecture}` can be put into mBART alone, "
+                f"but {subwords.settings.model} is another model ({subwords.settings.family}). "
+                "Choose `doc2doc`, or an mBART."
+            )
+        return replace(frame, ends=config.model.traits.ends)
     model = config.model
     if model.architecture == "causal":
         languages = (config.data.source_language, config.data.target_language)

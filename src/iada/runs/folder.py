@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 1
 """Version of the layout, kept in `environment.json`; folders of iada 0.1.0 have none."""
+AVERAGING = "averaging.json"
+"""In `model/`: which checkpoints were averaged, and the validation scores with and without."""
 CHECKPOINT_MANIFEST = "manifest.json"
 """Size and sha256 of every other file of a checkpoint."""
 LOCK = ".lock"
@@ -35,7 +38,10 @@ MAY_CHANGE = (
     "train.patience",
     "train.min_delta",
     "train.keep_checkpoints",
+    "train.average",
+    "train.average_keep",
     "train.log_every",
+    "train.report_to",
     "train.threads",
     "decode.",
     "evaluate.",
@@ -58,7 +64,7 @@ class Checkpoint:
 
     @property
     def best(self) -> Path:
-        """The checkpoint with the lowest validation NLL so far."""
+        """The best checkpoint so far by `train.metric`."""
         # By number: the recorded path is no longer true once a run folder was moved.
         update = self.state.get("best_global_step") or self.update
         return self.path.with_name(f"checkpoint-{update}")
@@ -133,8 +139,11 @@ class RunFolder:
 
     def check_resumable(self, config: RunConfig) -> None:
         """Refuse to resume with another configuration than the run's own."""
+        # Validations before and after could not be compared.
+        fixed = () if config.train.metric == "nll" else ("decode.", "evaluate.")
+        allowed = tuple(key for key in MAY_CHANGE if key not in fixed)
         changed = [
-            line for line in differences(self.config(), config) if not line.startswith(MAY_CHANGE)
+            line for line in differences(self.config(), config) if not line.startswith(allowed)
         ]
         if changed:
             raise RunError(
@@ -197,6 +206,12 @@ class RunFolder:
             )
         return None
 
+    def complete_checkpoints(self, count: int) -> list[Path]:
+        """Return the newest checkpoints that are complete, at most `count`, the oldest first."""
+        numbered = sorted(self._numbered_checkpoints(), reverse=True)
+        found = (path for _, path in numbered if _find_problem(path) is None)
+        return list(islice(found, count))[::-1]
+
     def _numbered_checkpoints(self) -> Iterator[tuple[int, Path]]:
         for path in self.checkpoints.glob("checkpoint-*"):
             number = path.name.removeprefix("checkpoint-")
@@ -245,6 +260,23 @@ class RunFolder:
     def encoding(self) -> Path:
         """Return the folder of the byte-pair encoding of `best_model`."""
         return self.model if self.has_model() else self.tokenizer
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of weights, or of adapters, of a saved model.
+
+    Raises:
+        RunError: there are none.
+    """
+    found = sorted(folder.glob("*model*.safetensors"))
+    if not found:
+        raise RunError(f"{folder} holds no weights (*.safetensors).")
+    return found
+
+
+def changed_at(files: Sequence[Path]) -> float:
+    """Return when the newest of some files was last changed."""
+    return max(file.stat().st_mtime for file in files)
 
 
 def write_manifest(checkpoint: Path) -> None:

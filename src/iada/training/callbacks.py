@@ -4,19 +4,24 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from tqdm import tqdm
 from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 
+from iada.errors import ConfigError
 from iada.storage import append_line, write_bytes
 
 logger = logging.getLogger(__name__)
 
-_NAMES = {"eval_nll": "dev_nll", "grad_norm": "gradient_norm"}
-_KEPT = ("loss", "original", "perturbed", "agreement", "dev_nll", "learning_rate", "gradient_norm")
+_VALIDATION = {"eval_nll": "dev_nll", "eval_s_bleu": "dev_s_bleu", "eval_d_bleu": "dev_d_bleu"}
+_NAMES = {**_VALIDATION, "grad_norm": "gradient_norm"}
+_TERMS = ("loss", "original", "perturbed", "agreement")
+_KEPT = (*_TERMS, *_VALIDATION.values(), "learning_rate", "gradient_norm")
 
 
 class MetricsFile(TrainerCallback):
@@ -93,24 +98,35 @@ class Progress(TrainerCallback):
             if key in logs:
                 self._shown[name] = f"{logs[key]:.3f}"
         if self._bar is not None:
+            if "loss" in logs:
+                self._shown["tokens/s"] = f"{self._token_rate(state, logs):,.0f}"
             self._bar.set_postfix(self._shown, refresh=False)
         elif "loss" in logs:
             logger.info("%s: %s", self.description, self._describe_update(state, logs))
         elif "eval_nll" in logs:
             position = f"update {state.global_step}/{state.max_steps}"
-            logger.info("%s: %s, dev NLL %.3f", self.description, position, logs["eval_nll"])
+            scores = f"dev NLL {logs['eval_nll']:.3f}"
+            if "eval_s_bleu" in logs:
+                scores += f", s-BLEU {logs['eval_s_bleu']:.2f}, d-BLEU {logs['eval_d_bleu']:.2f}"
+            logger.info("%s: %s, %s", self.description, position, scores)
 
     def _describe_update(self, state: Any, logs: Any) -> str:
-        now = time.perf_counter()
-        rate = logs.get("loss_tokens", 0) / max(now - self._last_log[0], 1e-9)
-        self._last_log = (now, state.global_step)
+        rate = self._token_rate(state, logs)
         # The mean since the beginning also covers validations and checkpoints.
-        seconds = (now - self._began[0]) / max(state.global_step - self._began[1], 1)
+        elapsed = self._last_log[0] - self._began[0]
+        seconds = elapsed / max(state.global_step - self._began[1], 1)
         left = _describe_seconds(seconds * (state.max_steps - state.global_step))
         return (
             f"update {state.global_step}/{state.max_steps}, loss {logs['loss']:.3f}, "
             f"{rate:,.0f} loss tokens/s, {left} left"
         )
+
+    def _token_rate(self, state: Any, logs: Any) -> float:
+        """Return the loss tokens per second since the last log line."""
+        now = time.perf_counter()
+        rate: float = logs.get("loss_tokens", 0) / max(now - self._last_log[0], 1e-9)
+        self._last_log = (now, state.global_step)
+        return rate
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Close the bar."""
@@ -135,11 +151,29 @@ def _describe_seconds(seconds: float) -> str:
 
 
 def early_stopping(patience: int, min_delta: float) -> TrainerCallback:
-    """Return the callback that stops after `patience` validations without a better NLL.
+    """Return the callback that stops after `patience` validations without a better metric.
 
     It counts also where it never stops (`patience` 0), because a resumed run may set a limit.
     """
     return EarlyStoppingCallback(patience or sys.maxsize, min_delta)
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Refuse trackers that cannot be used, before anything is read or written.
+
+    Raises:
+        ConfigError: Transformers does not know a name, or its package is missing.
+    """
+    for name in names:
+        try:
+            (tracker,) = get_reporting_integration_callbacks([name])  # type: ignore[no-untyped-call]
+            tracker()
+        except (ValueError, RuntimeError, ImportError) as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(
+                f"`train.report_to` names {name!r}, which cannot be used here: {reason} Install "
+                "what it needs, or remove the name."
+            ) from None
 
 
 def _update_of(line: bytes) -> int:

@@ -5,11 +5,13 @@ spread over an epoch, so that short and long windows count as often as they occu
 written and no random number of the run is drawn: the estimate leaves a later training unchanged.
 """
 
+import hashlib
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from safetensors.torch import save
 from torch import nn
 
 from iada.config.run import RunConfig
@@ -19,9 +21,16 @@ from iada.data.windows.windows import Windows
 from iada.method.lagged import ScoreMemory
 from iada.method.objective import AugmentedObjective
 from iada.method.perturbation import Vocabulary
-from iada.models.build import build_model
+from iada.models.pretrained import build_shape, start_model
 from iada.runs.corpus import Corpus
 from iada.runs.environment import fastest_precision
+
+_MOST_BATCHES = 40
+TOO_LARGE = 20
+"""Parameters per training token from which a model is far too large for its corpus."""
+MANY_EPOCHS = 300
+LONG = 24 * 3600
+"""Seconds from which a run on a processor is worth a word."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +39,18 @@ class Estimate:
 
     seconds_per_update: float
     seconds_per_validation: float
+    """A pass over the validation windows, and the checkpoint that follows it."""
     updates: int
     """Updates at most; early stopping may end the run before."""
     validations: int
+    seconds_to_start: float = 0.0
+    """Until the first update: programs and the corpus."""
 
     @property
     def seconds(self) -> float:
-        """Training and validation together, to the last update."""
+        """The whole run, to the last update."""
         training = self.updates * self.seconds_per_update
-        return training + self.validations * self.seconds_per_validation
+        return self.seconds_to_start + training + self.validations * self.seconds_per_validation
 
     def describe(self) -> str:
         """Return one line for a plan."""
@@ -49,13 +61,16 @@ class Estimate:
         )
 
 
-def estimate_time(config: RunConfig, corpus: Corpus, *, timed_updates: int = 6) -> Estimate:
-    """Time a few micro-batches of a run and extrapolate.
+def estimate_time(
+    config: RunConfig, corpus: Corpus, *, seconds: float = 3.0, to_start: float = 0.0
+) -> Estimate:
+    """Time micro-batches of a run and extrapolate.
 
     Args:
         config: the run.
         corpus: its data.
-        timed_updates: number of micro-batches to time; one more goes before them unmeasured.
+        seconds: how long to time updates, after one that is not measured; at least two are.
+        to_start: how long it took to get here, which a run will need as well.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     threads = torch.get_num_threads()
@@ -63,9 +78,42 @@ def estimate_time(config: RunConfig, corpus: Corpus, *, timed_updates: int = 6) 
         torch.set_num_threads(config.train.threads)
     try:
         with torch.random.fork_rng():
-            return _timed(config, corpus, timed_updates, device)
+            return replace(_timed(config, corpus, seconds, device), seconds_to_start=to_start)
     finally:
         torch.set_num_threads(threads)
+
+
+def mismatches(config: RunConfig, corpus: Corpus, estimate: Estimate | None = None) -> list[str]:
+    """Say where model, data and hardware do not fit each other; nothing if they do."""
+    found = []
+    tokens = corpus.train.loss_tokens()
+    model = trainable_parameters(config, corpus)
+    if config.model.pretrained is None and model > TOO_LARGE * tokens:
+        found.append(
+            f"The model has {model:,} parameters for {tokens:,} training tokens, so it will learn "
+            "them by heart. `iada init` writes a recipe that fits the corpus; from less than a few "
+            "thousand sentence pairs no model learns to translate."
+        )
+    epoch = len(_sampler(corpus.train, config)) / config.train.accumulation
+    epochs = config.train.max_updates / max(epoch, 1)
+    if epochs > MANY_EPOCHS:
+        found.append(
+            f"`train.max_updates: {config.train.max_updates}` are {epochs:,.0f} passes over the "
+            "corpus. A smaller number is enough, or let `train.patience` end the run."
+        )
+    if estimate is not None and not torch.cuda.is_available() and estimate.seconds > LONG:
+        found.append(
+            f"On this processor the run takes {duration(estimate.seconds)}. A smaller model or "
+            "fewer updates take less; `iada init FOLDER --minutes 30` chooses them."
+        )
+    return found
+
+
+def trainable_parameters(config: RunConfig, corpus: Corpus) -> int:
+    """Return the number of trainable parameters of a run, without building them."""
+    with torch.device("meta"):
+        model = build_shape(config, corpus.subwords)
+    return sum(one.numel() for one in model.parameters() if one.requires_grad)
 
 
 def duration(seconds: float) -> str:
@@ -79,11 +127,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.device) -> Estimate:
+def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.device) -> Estimate:
     special = corpus.subwords.special
-    model: nn.Module = build_model(
-        config.model, vocabulary_size=len(corpus.subwords), special=special
-    )
+    model: nn.Module = start_model(config, corpus.subwords, None)
     model.to(device).train()
     precision = config.train.precision
     if precision == "auto":
@@ -102,8 +148,8 @@ def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.
     late = config.train.max_updates
 
     def step(windows: Windows, keys: list[tuple[int, int]]) -> float:
-        batch = to_device(Collator(special.pad)(windows.__getitems__(keys)), device)
         begun = time.perf_counter()
+        batch = to_device(Collator(special.pad)(windows.__getitems__(keys)), device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             losses = objective(batch, update=late)
         if model.training:
@@ -112,23 +158,47 @@ def _timed(config: RunConfig, corpus: Corpus, timed_updates: int, device: torch.
             torch.cuda.synchronize()
         return time.perf_counter() - begun
 
-    batches = _spread(corpus.train, config, timed_updates)
+    def update() -> float:
+        begun = time.perf_counter()
+        if config.train.clip_norm:
+            nn.utils.clip_grad_norm_(model.parameters(), config.train.clip_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        return time.perf_counter() - begun
+
+    batches = _spread(corpus.train, config, _MOST_BATCHES)
+    # The first ones allocate memory and the states of the optimiser.
     step(corpus.train, batches[0])
-    forward_backward = statistics.mean(step(corpus.train, keys) for keys in batches)
-    begun = time.perf_counter()
-    optimizer.step()
-    optimizer.zero_grad()
-    per_update = config.train.accumulation * forward_backward + time.perf_counter() - begun
+    update()
+    steps, updates = [], []
+    for keys in batches:
+        steps.append(step(corpus.train, keys))
+        updates.append(update())
+        if len(steps) > 1 and sum(steps) + sum(updates) > seconds:
+            break
+    per_update = config.train.accumulation * statistics.mean(steps) + statistics.mean(updates)
+    checkpoint = _checkpoint_seconds(model)
     model.eval()
     with torch.no_grad():
-        dev = [step(corpus.dev, keys) for keys in _spread(corpus.dev, config, 2)]
+        dev = [step(corpus.dev, keys) for keys in _spread(corpus.dev, config, 3)]
     dev_batches = len(_sampler(corpus.dev, config))
     return Estimate(
         seconds_per_update=per_update,
-        seconds_per_validation=statistics.mean(dev) * dev_batches,
+        seconds_per_validation=statistics.mean(dev) * dev_batches + checkpoint,
         updates=config.train.max_updates,
         validations=config.train.max_updates // config.train.validate_every,
     )
+
+
+def _checkpoint_seconds(model: nn.Module) -> float:
+    """Time what a checkpoint takes without the disk: tensors to bytes and their checksum.
+
+    The weights and the two moments of the optimiser are three times the model.
+    """
+    tensors = {name: one.detach().cpu().contiguous() for name, one in model.named_parameters()}
+    begun = time.perf_counter()
+    hashlib.sha256(save(tensors)).digest()
+    return 3 * (time.perf_counter() - begun)
 
 
 def _sampler(windows: Windows, config: RunConfig) -> TokenBatchSampler:

@@ -2,8 +2,7 @@
 
 import logging
 import math
-import shutil
-import warnings
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,11 +11,12 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from transformers import PrinterCallback, TrainingArguments, set_seed
+from transformers import PrinterCallback, TrainerCallback, set_seed
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.method import AugmentConfig
-from iada.config.run import RunConfig
+from iada.config.run import RunConfig, load_run_config
 from iada.config.train import TrainConfig
 from iada.data.prepared.store import Offsets
 from iada.data.tokens.pretrained_subwords import load_subwords
@@ -27,8 +27,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
-from iada.models.adapters import ADAPTER_CONFIG, ADAPTER_WEIGHTS, has_adapters, load_merged
-from iada.models.pretrained import build_shape, start_model
+from iada.models.pretrained import start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
 from iada.runs.environment import (
@@ -36,31 +35,52 @@ from iada.runs.environment import (
     fastest_precision,
     find_changes,
     keep_freed_memory,
-    on_cpu,
     process_state,
     refuse_sharding,
 )
 from iada.runs.folder import Checkpoint, RunFolder
-from iada.storage import sha256, staged_folder
-from iada.training.callbacks import MetricsFile, Progress, early_stopping
-from iada.training.trainer import IadaTrainer
+from iada.storage import staged_folder
+from iada.training.callbacks import MetricsFile, Progress, check_trackers, early_stopping
+from iada.training.estimate import estimate_time, mismatches, trainable_parameters
+from iada.training.finish import (
+    choose_weights,
+    copy_checkpoint,
+    is_exported,
+    load_checkpoint,
+    save_model,
+)
+from iada.training.trainer import IadaTrainer, training_arguments
+from iada.training.validation import TranslationValidator
 
 logger = logging.getLogger(__name__)
 
 
-def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = False) -> RunFolder:
+def train(
+    config: RunConfig | Path | str,
+    *,
+    resume: bool = False,
+    accept_changes: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> RunFolder:
     """Train a model and leave it in the run folder.
 
     Runs unchanged under `accelerate launch` and `torchrun`; the run folder must then be on a file
     system that all processes share.
 
     Args:
-        config: the run.
+        config: the run, or the YAML file that describes it.
         resume: continue from the newest complete checkpoint of `config.output`; a run that has
             reached its end is left as it is.
         accept_changes: resume although the corpus, versions or hardware have changed.
+        callbacks: callbacks of Transformers' Trainer, which are called after our own.
+
+    Returns:
+        The run folder; its `path` is what `DocumentTranslator.load` takes.
     """
+    if not isinstance(config, RunConfig):
+        config = load_run_config(Path(config))
     refuse_sharding()
+    check_trackers(config.train.report_to)
     folder = RunFolder(config.output)
     state = process_state()
     if resume:
@@ -71,10 +91,16 @@ def train(config: RunConfig, *, resume: bool = False, accept_changes: bool = Fal
             folder.remove_leftovers()
         checkpoint = folder.last_checkpoint(say=state.is_main_process) if resume else None
         if resume and _is_finished(folder, config, checkpoint):
-            if state.is_main_process:
-                _finish(folder, checkpoint)
+            _finish(folder, config, checkpoint)
         else:
-            _train(folder, config, checkpoint, resume=resume, accept_changes=accept_changes)
+            _train(
+                folder,
+                config,
+                checkpoint,
+                resume=resume,
+                accept_changes=accept_changes,
+                callbacks=callbacks,
+            )
         state.wait_for_everyone()
     return folder
 
@@ -89,27 +115,49 @@ def _is_finished(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | 
     return stopped or checkpoint.update >= config.train.max_updates
 
 
-def _finish(folder: RunFolder, checkpoint: Checkpoint | None) -> None:
-    """Export the best model of a run that has reached its end, unless that was done."""
+def _finish(folder: RunFolder, config: RunConfig, checkpoint: Checkpoint | None) -> None:
+    """Leave the model of a run that has reached its end, unless that was done."""
+    state = process_state()
+    say = logger.info if state.is_main_process else logger.debug
     if checkpoint is None:
-        logger.info("%s is finished and has no checkpoints to continue from.", folder.path)
+        say("%s is finished and has no checkpoints to continue from.", folder.path)
         return
-    weights = [path / "model.safetensors" for path in (folder.model, checkpoint.best)]
-    if folder.has_model() and weights[0].is_file() and sha256(weights[0]) == sha256(weights[1]):
-        logger.info("%s is finished after %d updates.", folder.path, checkpoint.update)
+    is_done = is_exported(folder, config, checkpoint)
+    # All processes must have looked before one of them writes.
+    state.wait_for_everyone()
+    if is_done:
+        say("%s is finished after %d updates.", folder.path, checkpoint.update)
         return
-    logger.info(
-        "%s is finished after %d updates; its model is that of %s.",
-        folder.path,
-        checkpoint.update,
-        checkpoint.best.name,
-    )
-    with staged_folder(folder.model) as staging:
-        for pattern in ("*config.json", "*model*.safetensors*"):
-            for path in checkpoint.best.glob(pattern):
-                shutil.copyfile(path, staging / path.name)
-        load_subwords(folder.tokenizer).save(staging)
-    logger.info("Model saved in %s", folder.model)
+    if not config.train.average and not config.train.lora.rank:
+        say(
+            "%s is finished after %d updates; its model is that of %s.",
+            folder.path,
+            checkpoint.update,
+            checkpoint.best.name,
+        )
+        if state.is_main_process:
+            copy_checkpoint(folder, checkpoint)
+        return
+    say("%s is finished after %d updates; its model is made.", folder.path, checkpoint.update)
+    if state.is_main_process:
+        write_yaml(folder.config_file, to_mapping(config))
+    _configure_torch(config.train)
+    precision = _find_precision(folder, config, begun=True)
+    config = replace(config, train=replace(config.train, precision=precision))
+    corpus = _open_corpus(folder, config, shared=True)
+    model = start_model(config, corpus.subwords, checkpoint.path)
+    load_checkpoint(model, checkpoint.best)
+    _leave_model(folder, config, corpus, make_trainer(config, corpus, model, folder))
+
+
+def _leave_model(
+    folder: RunFolder, config: RunConfig, corpus: Corpus, trainer: IadaTrainer
+) -> None:
+    """Save the model of a trainer that holds the best checkpoint, or an average that is better."""
+    averaging = choose_weights(trainer, folder, config.train)
+    if process_state().is_main_process:
+        model, merge = trainer.augmented_objective.model, config.train.lora.merge
+        save_model(folder, model, corpus.subwords, merge=merge, averaging=averaging)
 
 
 def _train(
@@ -119,6 +167,7 @@ def _train(
     *,
     resume: bool,
     accept_changes: bool,
+    callbacks: Sequence[TrainerCallback],
 ) -> None:
     """Train from the beginning or from a checkpoint, and export the best model."""
     state = process_state()
@@ -149,13 +198,15 @@ def _train(
     model = start_model(config, corpus.subwords, None if checkpoint is None else checkpoint.path)
     loaded = _load_start(config, model)
     chosen = replace(config, train=replace(config.train, precision=precision))
-    trainer = make_trainer(chosen, corpus, model, folder)
+    trainer = make_trainer(chosen, corpus, model, folder, callbacks)
+    if state.is_main_process and not resume:
+        for text in mismatches(config, corpus):
+            logger.warning("%s", text)
     if loaded is not None:
         trainer.slow_parameters = (loaded.loaded, config.train.start_rate)
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint.path))
     _report_held(corpus.train)
-    if state.is_main_process:
-        _save_model(folder, model, corpus.subwords, merge=config.train.lora.merge)
+    _leave_model(folder, config, corpus, trainer)
 
 
 def _find_precision(
@@ -272,7 +323,13 @@ def _describe_changes(folder: RunFolder, changes: Sequence[str]) -> str:
     )
 
 
-def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolder) -> IadaTrainer:
+def make_trainer(
+    config: RunConfig,
+    corpus: Corpus,
+    model: Any,
+    folder: RunFolder,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> IadaTrainer:
     """Put the trainer of a run together."""
     state = process_state()
 
@@ -286,6 +343,9 @@ def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolde
             chosen=chosen,
         )
 
+    validator = None
+    if config.train.metric != "nll":
+        validator = TranslationValidator(config, corpus.subwords)
     trainer = IadaTrainer(
         model,
         training_arguments(config, folder),
@@ -299,14 +359,19 @@ def make_trainer(config: RunConfig, corpus: Corpus, model: Any, folder: RunFolde
         label_smoothing=config.train.label_smoothing,
         rich_weight=config.train.rich.added_weight,
         computation=config.train.objective,
+        validator=validator,
         callbacks=[
             MetricsFile(folder.metrics_file),
             Progress(config.method),
             early_stopping(config.train.patience, config.train.min_delta),
+            *callbacks,
         ],
     )
     # It would print every log line to stdout; ours go to `metrics.jsonl` and to stderr.
     trainer.remove_callback(PrinterCallback)
+    for callback in trainer.callback_handler.callbacks:
+        if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
+            callback.logging_dir = str(folder.path / "tensorboard")
     return trainer
 
 
@@ -319,56 +384,12 @@ def _fit_vocabulary(augment: AugmentConfig, subwords: SubwordEncoding) -> Augmen
     return replace(augment, drop="zero")
 
 
-def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
-    """Translate the run's settings into the Trainer's."""
-    train = config.train
-    return TrainingArguments(
-        output_dir=str(folder.checkpoints),
-        seed=config.seed,
-        max_steps=train.max_updates,
-        gradient_accumulation_steps=train.accumulation,
-        optim="adamw_torch_fused",
-        learning_rate=train.learning_rate,
-        adam_beta1=train.adam_beta1,
-        adam_beta2=train.adam_beta2,
-        weight_decay=train.weight_decay,
-        max_grad_norm=train.clip_norm,
-        warmup_steps=train.warmup_updates,
-        bf16=train.precision == "bf16",
-        torch_compile=train.compile,
-        gradient_checkpointing=train.gradient_checkpointing,
-        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
-        gradient_checkpointing_kwargs={"use_reentrant": False},
-        eval_strategy="steps",
-        eval_steps=train.validate_every,
-        save_strategy="steps",
-        save_steps=train.validate_every,
-        save_total_limit=train.keep_checkpoints,
-        load_best_model_at_end=True,
-        metric_for_best_model="eval_nll",
-        greater_is_better=False,
-        restore_callback_states_from_checkpoint=True,
-        logging_steps=train.log_every,
-        logging_first_step=True,
-        # Our own check stops the run; the Trainer's would wait for the device at every step.
-        logging_nan_inf_filter=False,
-        ddp_find_unused_parameters=False,
-        remove_unused_columns=False,
-        label_names=["labels"],
-        report_to="none",
-        disable_tqdm=True,
-        log_level="error",
-        log_level_replica="error",
-        use_cpu=on_cpu(),
-    )
-
-
 def describe_plan(config: RunConfig) -> str:
-    """Say what a run would do, without doing or writing anything."""
+    """Say what a run would do and how long it would take, without doing or writing anything."""
+    begun = time.perf_counter()
     _check_start(config)
     corpus = load_corpus(config, _start_encoding(config))
-    with torch.device("meta"):
-        model = build_shape(config, corpus.subwords)
+    estimate = estimate_time(config, corpus, to_start=time.perf_counter() - begun)
     sampler = TokenBatchSampler(
         corpus.train.planned_lengths(),
         max_tokens=config.train.max_tokens,
@@ -380,7 +401,6 @@ def describe_plan(config: RunConfig) -> str:
         len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
     )
     updates = math.ceil(len(sampler) / config.train.accumulation)
-    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     rows = [
         ("method", config.method),
         ("training documents", f"{len(corpus.train.documents):,}"),
@@ -392,10 +412,12 @@ def describe_plan(config: RunConfig) -> str:
         ("updates per epoch (one process)", f"{updates:,}"),
         ("updates at most", f"{config.train.max_updates:,}"),
         ("vocabulary", f"{len(corpus.subwords):,} pieces"),
-        ("trainable parameters", f"{parameters:,}"),
+        ("trainable parameters", f"{trainable_parameters(config, corpus):,}"),
+        ("time (one process)", estimate.describe()),
         ("run folder", str(config.output)),
     ]
-    return "\n".join(f"{name:<33}{value}" for name, value in rows)
+    lines = [f"{name:<33}{value}" for name, value in rows]
+    return "\n".join([*lines, *(f"warning: {one}" for one in mismatches(config, corpus, estimate))])
 
 
 def _report_held(windows: Windows) -> None:
@@ -407,28 +429,3 @@ def _report_held(windows: Windows) -> None:
             windows.held,
             windows.drawn,
         )
-
-
-def _save_adapters(model: Any, folder: Path, *, merge: bool) -> None:
-    """Save adapters with the configuration of their model, or merged into it."""
-    model.save_pretrained(folder)
-    model.config.save_pretrained(folder)
-    model.generation_config.save_pretrained(folder)
-    if merge:
-        merged = load_merged(folder)
-        for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-            (folder / name).unlink()
-        merged.generation_config = model.generation_config
-        merged.save_pretrained(folder)
-
-
-def _save_model(folder: RunFolder, model: Any, subwords: SubwordEncoding, *, merge: bool) -> None:
-    with staged_folder(folder.model) as staging, warnings.catch_warnings():
-        # Sinusoidal positions are not saved; the library warns although it rebuilds them itself.
-        warnings.simplefilter("ignore")
-        if has_adapters(model):
-            _save_adapters(model, staging, merge=merge)
-        else:
-            model.save_pretrained(staging)
-        subwords.save(staging)
-    logger.info("Model saved in %s", folder.model)

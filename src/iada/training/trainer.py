@@ -7,7 +7,7 @@ micro-batch is wrong under accumulation.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,8 @@ from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainingArguments
 
 from iada.config.method import AugmentConfig
-from iada.data.windows.batch import Batch
+from iada.config.run import RunConfig
+from iada.data.windows.batch import IGNORED, Batch
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import DataError, ModelError, RunError
@@ -27,7 +28,8 @@ from iada.method.objective import AugmentedObjective, Computation, Losses
 from iada.method.perturbation import Replacement, Vocabulary
 from iada.models.document import DocumentModel
 from iada.models.start import slow_down
-from iada.runs.environment import refuse_sharding
+from iada.runs.environment import on_cpu, refuse_sharding
+from iada.runs.folder import RunFolder
 from iada.training.checkpoints import CheckpointTrainer
 
 
@@ -110,6 +112,7 @@ class IadaTrainer(CheckpointTrainer):
         label_smoothing: float = 0.1,
         rich_weight: float = 0.0,
         computation: Computation = "fused",
+        validator: Callable[[nn.Module], Mapping[str, float]] | None = None,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         """Prepare training.
@@ -131,6 +134,7 @@ class IadaTrainer(CheckpointTrainer):
             rich_weight: how much more the loss of context-rich windows counts; see
                 `AugmentedObjective`.
             computation: how the losses are computed; see `AugmentedObjective`.
+            validator: gives further validation scores of the model by name, such as BLEU.
             callbacks: further callbacks.
         """
         refuse_sharding()
@@ -148,6 +152,7 @@ class IadaTrainer(CheckpointTrainer):
         self.model_accepts_loss_kwargs = True
         self.train_sampler = train_sampler
         self.eval_sampler = eval_sampler
+        self.validator = validator
         if vocabulary is None and processing_class is not None:
             vocabulary = Vocabulary.of_tokenizer(processing_class)
         if augment.importance_pass == "lagged":
@@ -222,6 +227,17 @@ class IadaTrainer(CheckpointTrainer):
         loss = losses.total * (self.accelerator.num_processes / count)
         return (loss, losses) if return_outputs else loss
 
+    def _get_num_items_in_batch(self, batch_samples: list[Any], device: Any) -> Tensor | None:
+        """Count the loss tokens of an update on all processes.
+
+        Releases of Transformers differ in which labels they count.
+        """
+        if not batch_samples or "labels" not in batch_samples[0]:
+            return None
+        counts = [batch["labels"].ne(IGNORED).sum() for batch in batch_samples]
+        total = torch.stack(counts).sum().to(device)
+        return cast(Tensor, self.accelerator.reduce(total, reduction="sum"))
+
     def _add(self, losses: Losses) -> None:
         """Add to the sums that the next log line reports, without waiting for the device."""
         zero = torch.zeros_like(losses.total.detach())
@@ -280,14 +296,27 @@ class IadaTrainer(CheckpointTrainer):
             generator=torch.Generator(),
         )
 
-    @torch.no_grad()
     def evaluate(
         self,
         eval_dataset: Any = None,
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> dict[str, float]:
-        """Return the validation NLL per token: no dropout, no smoothing, no perturbation."""
+        """Validate, log the scores and tell the callbacks."""
+        found = self.validate(eval_dataset)
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in found.items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        return metrics
+
+    @torch.no_grad()
+    def validate(self, eval_dataset: Any = None) -> dict[str, float]:
+        """Return `nll`, the validation NLL per token, and what the validator adds.
+
+        There is no dropout, no smoothing and no perturbation.
+        """
         model = self.augmented_objective.model
         model.eval()
         parts = []
@@ -296,17 +325,13 @@ class IadaTrainer(CheckpointTrainer):
                 losses = self.augmented_objective(cast(Batch, self._prepare_inputs(batch)))
             # Brought to the host once, at the end, so that the device need not wait for it.
             parts.append(torch.stack([losses.total, losses.count]))
-        model.train()
         sums = torch.stack(parts).to("cpu", torch.float64).sum(dim=0)
         total, count = self.accelerator.reduce(sums.to(self.args.device), reduction="sum").tolist()
-        metrics = {f"{metric_key_prefix}_nll": total / count}
         if not math.isfinite(total):
             raise _diverged("validation NLL", total / count, self.state.global_step)
-        self.log(dict(metrics))
-        self.control = self.callback_handler.on_evaluate(
-            self.args, self.state, self.control, metrics
-        )
-        return metrics
+        scores = {} if self.validator is None else self.validator(model)
+        model.train()
+        return {"nll": total / count, **scores}
 
 
 def _make_memory(augment: AugmentConfig, windows: Any, folder: Path) -> ScoreMemory:
@@ -318,6 +343,52 @@ def _make_memory(augment: AugmentConfig, windows: Any, folder: Path) -> ScoreMem
             "lengths. Use `iada.DocumentWindows`, or set `importance_pass: reuse`."
         )
     return ScoreMemory(windows.lengths(), decay=augment.lagged_decay, folder=folder)
+
+
+def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
+    """Translate the run's settings into the Trainer's."""
+    train = config.train
+    return TrainingArguments(
+        output_dir=str(folder.checkpoints),
+        seed=config.seed,
+        max_steps=train.max_updates,
+        gradient_accumulation_steps=train.accumulation,
+        optim="adamw_torch_fused",
+        learning_rate=train.learning_rate,
+        adam_beta1=train.adam_beta1,
+        adam_beta2=train.adam_beta2,
+        weight_decay=train.weight_decay,
+        max_grad_norm=train.clip_norm,
+        warmup_steps=train.warmup_updates,
+        bf16=train.precision == "bf16",
+        torch_compile=train.compile,
+        gradient_checkpointing=train.gradient_checkpointing,
+        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
+        gradient_checkpointing_kwargs={"use_reentrant": False},
+        eval_strategy="steps",
+        eval_steps=train.validate_every,
+        save_strategy="steps",
+        save_steps=train.validate_every,
+        # The best one beside those that will be averaged.
+        save_total_limit=max(train.keep_checkpoints, train.average + 1),
+        load_best_model_at_end=True,
+        metric_for_best_model=f"eval_{train.metric}",
+        greater_is_better=train.metric != "nll",
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=train.log_every,
+        logging_first_step=True,
+        # Our own check stops the run; the Trainer's would wait for the device at every step.
+        logging_nan_inf_filter=False,
+        ddp_find_unused_parameters=False,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        report_to=list(train.report_to) or "none",
+        run_name=folder.path.name,
+        disable_tqdm=True,
+        log_level="error",
+        log_level_replica="error",
+        use_cpu=on_cpu(),
+    )
 
 
 class _EpochCallback(TrainerCallback):

@@ -24,7 +24,10 @@ def test_the_run_gives_the_defaults_and_flags_win(trained_run: Path, mini_corpus
     command = parse([str(trained_run), *flags])
     assert command.data.folder == mini_corpus
     assert command.data.train == "x.{language}"
-    assert command.augment == AugmentConfig(alpha=0.5)
+    # Other toolkits would learn perturbed targets as labels.
+    assert command.augment == AugmentConfig(alpha=0.5, sides="source")
+    both = parse([str(trained_run), "--output", "o", "--augment.sides", "both"])
+    assert both.augment.sides == "both"
     swapped = parse([str(trained_run), "--kind=back_translate", "--output", "o"]).data
     assert (swapped.source_language, swapped.target_language) == ("de", "en")
     assert parse([str(trained_run), "--output", "o"]).data.source_language == "en"
@@ -49,7 +52,7 @@ def test_a_run_is_needed(tmp_path: Path, capsys: Capture) -> None:
     assert "Give the run folder of a model" in capsys.readouterr().err
     assert main(["augment", str(tmp_path), "--output", "o"]) == 2
     assert "is not a run folder" in capsys.readouterr().err
-    assert main(["augment", "--help"]) == 0
+    assert main(["augment", "--help_all"]) == 0
     assert "--augment.alpha" in capsys.readouterr().out
 
 
@@ -61,6 +64,7 @@ def test_copies_are_written_line_for_line(
     arguments = ["augment", str(trained_run), "--output", str(output), "--split", "test"]
     settings = ["--augment.measure", "gnorm", "--augment.replacement", replacement]
     options = ["--copies", "2", "--details", "--augment.p_current", "0.3"]
+    options += ["--augment.sides", "both"]
     assert main([*arguments, *settings, *options]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(output)
     names = {f"test.{copy}.{kind}" for copy in (1, 2) for kind in ("en", "de", "jsonl")}

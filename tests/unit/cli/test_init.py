@@ -58,7 +58,7 @@ def test_a_folder_without_a_corpus_is_refused(
 ) -> None:
     touch(tmp_path, "letter.txt")
     assert main(["init", str(tmp_path)]) == 2
-    assert "no train.tsv or train.jsonl. Found: letter.txt." in capsys.readouterr().err
+    assert "such as train.tsv or train.jsonl. Found: letter.txt." in capsys.readouterr().err
 
 
 def test_a_recipe_is_not_overwritten(
@@ -101,9 +101,20 @@ def test_the_text_of_a_recipe_is_the_run(tmp_path: Path) -> None:
     assert load_run_config(path) == run
 
 
-def test_an_estimate_adds_updates_and_validations() -> None:
+def test_documents_are_held_out_where_there_are_no_validation_files(tmp_path: Path) -> None:
+    found = find_corpus(touch(tmp_path / "a", "train.en", "train.de"), source=None, target=None)
+    assert found.hold_out == 0.1
+    assert find_corpus(touch(tmp_path / "b", "train.tmx"), source=None, target=None).hold_out == 0.1
+    run = fitting_run(found, 10_000, method="doc2doc", output=Path("r"))
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(run, "5 min", pairs=10_000), encoding="utf-8")
+    assert load_run_config(path).data == found
+
+
+def test_an_estimate_adds_updates_validations_and_the_start() -> None:
     estimate = replace(TIMED, updates=100, validations=5)
     assert estimate.seconds == 60
+    assert replace(estimate, seconds_to_start=7.0).seconds == 67
     assert estimate.describe().startswith("60 s for 100 updates (0.5 s each")
 
 

@@ -1,16 +1,26 @@
 """Flags are YAML keys: they win over the recipe, which wins over the method."""
 
+import contextlib
+import importlib
+import json
+import os
+import shlex
+import subprocess
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 import tyro
 
+import iada
+from iada.cli.help_text import field_docs
+from iada.cli.main import COMMANDS, main
 from iada.cli.parsing import RunCommand, parse_dataclass, parse_run_command
 from iada.config.decode import DecodeConfig
 from iada.config.method import augmentation
 from iada.config.run import RunConfig
-from iada.errors import ConfigError
+from iada.errors import ConfigError, IadaError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,17 +169,90 @@ def test_an_unknown_flag_is_answered_with_the_nearest_one(
     assert shown.out == ""
 
 
-def test_help_shows_the_values_of_the_recipe(
+def test_the_long_help_shows_the_values_of_the_recipe(
     recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
-        train(recipe, "--help")
+        train(recipe, "--help_all")
     assert stop.value.code == 0
     shown = capsys.readouterr().out
     assert "usage: iada train" in shown
     assert "--augment.p_context" in shown
     assert "(default: 5)" in shown
     assert "--config" not in shown
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_is_short_and_has_examples(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"usage: iada {command}")
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 100
+    assert f"  iada {command}" in "\n".join(lines) or command == "env"
+    assert any(line.startswith("  --help_all") for line in lines)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_example_of_the_help_can_be_parsed(command: str) -> None:
+    module = importlib.import_module(COMMANDS[command][0])
+    for example in getattr(module, "EXAMPLES", ()):
+        # A run or a recipe of an example does not exist, which is said later than a wrong flag.
+        words = shlex.split(example.partition("|")[2] or example)
+        program, name, *arguments = words[: words.index(">")] if ">" in words else words
+        assert (program, name) == ("iada", command)
+        with contextlib.suppress(IadaError):
+            module.parse(arguments)
+
+
+def test_flags_are_explained_by_the_docstrings_under_fields() -> None:
+    @dataclass
+    class Base:
+        one: int = 1
+        """First."""
+
+    @dataclass
+    class Derived(Base):
+        two: int = 2
+        """Second
+        of two."""
+        three: int = 3
+
+    assert field_docs(Derived) == {"one": "First.", "two": "Second of two."}
+
+
+def test_wrong_paths_are_refused_before_anything_slow_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "recipe.yaml").write_text("data: {folder: none}\n", encoding="utf-8")
+    prepare = ["prepare", "recipe.yaml", "--data.prepared", "p"]
+    commands = [
+        ["train", "recipe.yaml"],
+        ["train", "none.yaml"],
+        prepare,
+        *([name, "run"] for name in ("translate", "evaluate", "inspect", "export")),
+        ["contrast", "run", "set.json"],
+        ["augment", "run", "--output", "o"],
+        ["evaluate", "--hypothesis", "a", "--reference", "b"],
+        ["init", "none"],
+        ["convert", "none.tsv", "out.jsonl"],
+    ]
+    script = (
+        "import sys, json\nfrom iada.cli.main import main\n"
+        "codes = [main(one) for one in json.loads(sys.argv[1])]\n"
+        "print(codes, sorted({'torch', 'transformers', 'matplotlib'} & {*sys.modules}))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script, json.dumps(commands)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(iada.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == f"{[2] * len(commands)} []\n", found.stderr
+    assert found.stderr.count("error: ") == len(commands)
 
 
 def test_a_list_takes_all_values_up_to_the_next_flag(tmp_path: Path) -> None:

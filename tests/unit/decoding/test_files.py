@@ -24,10 +24,12 @@ from iada.decoding.files import (
     translate_file,
     translate_split,
 )
+from iada.decoding.requests import Alternative
 from iada.decoding.shards import SINGLE
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Alternative, DocumentTranslation, TranslationInput
+from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError
+from iada.storage import sha256
 
 
 class Shouting:
@@ -114,7 +116,8 @@ def test_the_details_lie_beside_the_translation(translator: Any, tmp_path: Path)
     assert details_file(output) == tmp_path / "out.de.json"
     assert json.loads(details_file(output).read_text(encoding="utf-8")) == details
     assert details["seconds"] >= 0  # type: ignore[operator]
-    assert {key: value for key, value in details.items() if key != "seconds"} == {
+    assert details["inputs"] == [sha256(source)]
+    assert {key: value for key, value in details.items() if key not in ("seconds", "inputs")} == {
         "engine": "shouting",
         "precision": "float32",
         "beam": 2,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from iada.cli.main import main
 from iada.config.base import to_mapping, write_yaml
 from iada.config.data import DataConfig
 from iada.config.evaluate import EvaluateConfig
@@ -166,9 +167,6 @@ def test_the_source_is_known_and_a_baseline_is_compared(
     run: Path, mini_corpus: Path, translator: DocumentTranslator, tmp_path: Path
 ) -> None:
     config = EvaluateConfig(resamples=20)
-    with pytest.raises(RunError, match=r"translations/test\.de does not exist. Score the baseline"):
-        score_run(run, translator, baseline=run, config=config)
-    assert not (run / "translations").exists()
     plain: dict[str, Any] = score_run(run, translator)[0]
     assert "copied" in plain["output"]
     # Against itself, by its folder, and against the reference, by its file.
@@ -181,6 +179,55 @@ def test_the_source_is_known_and_a_baseline_is_compared(
     assert "significance" in score_run(run)[0]
     (run / "translations" / "test.de").unlink()
     assert "significance" not in score_run(run, translator)[0]
+
+
+def test_a_baseline_translates_what_is_missing(run: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(run, tmp_path / "plain")
+    config = EvaluateConfig(resamples=20)
+    found: dict[str, Any] = score_run(run, baseline=other, config=config)[0]
+    assert (other / "translations" / "test.de").is_file()
+    # The same model says the same.
+    assert found["baseline"]["s_bleu"]["score"] == found["s_bleu"]["score"]
+
+
+def test_a_run_whose_corpus_has_moved_is_scored_where_it_is(
+    run: Path, mini_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = shutil.copytree(mini_corpus, tmp_path / "moved")
+    config = run / "config.yaml"
+    text = config.read_text(encoding="utf-8").replace(str(mini_corpus), str(tmp_path / "gone"))
+    config.write_text(text, encoding="utf-8")
+    assert main(["evaluate", str(run)]) == 2
+    assert "If the corpus has moved, say where it is: `--data.folder" in capsys.readouterr().err
+    assert main(["evaluate", str(run), "--data.folder", str(moved), "--baseline", str(run)]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["translation"]["sentences"] > 0
+    assert (run / "translations" / "test.de").is_file()
+    assert main(["inspect", str(run)]) == 2
+    assert main(["inspect", str(run), "--data.folder", str(moved)]) == 0
+    # Another corpus has a translation of its own, and leaves the scores of the run alone.
+    config.write_text(text.replace(str(tmp_path / "gone"), str(moved)), encoding="utf-8")
+    other = shutil.copytree(mini_corpus, tmp_path / "other")
+    for code in ("en", "de"):
+        lines = (other / f"test.{code}").read_text(encoding="utf-8").split("\n\n")
+        (other / f"test.{code}").write_text("\n\n".join(lines[:2]) + "\n", encoding="utf-8")
+    before = (run / "scores.json").read_bytes()
+    assert main(["evaluate", str(run), "--data.folder", str(other)]) == 0
+    assert (run / "scores.json").read_bytes() == before
+    (folder,) = (run / "translations").glob("other-*")
+    assert {path.name for path in folder.iterdir()} == {"test.de", "test.de.json", "scores.json"}
+
+
+def test_rows_carry_the_names_of_the_runs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(run, tmp_path / "plain")
+    assert main(["evaluate", str(run), "--baseline", str(other), "--resamples", "20"]) == 0
+    table = capsys.readouterr().err
+    assert "hypothesis" not in table
+    assert [line.split()[0] for line in table.splitlines() if line.startswith(("run", "plain"))][
+        :2
+    ] == ["run", "plain"]
 
 
 def test_generative_scores_join_the_others(

@@ -50,7 +50,9 @@ class Write:
         if self.act == "make room" and is_first:
             # What a cluster sends before the time limit.
             os.kill(os.getpid(), signal.SIGUSR2)
-        while self.act == "be told" and not (self.folder.parent / "go").exists():
+        for _ in range(2000 if self.act == "be told" else 0):
+            if (self.folder.parent / "go").exists():
+                break
             time.sleep(0.05)
         print("a message", file=sys.stderr)
         self.folder.mkdir()
@@ -98,7 +100,8 @@ def finish(trained_run: Path, mini_corpus: Path) -> Finish:
         spoilt = ["falsch" if line and n < wrong_lines else line for n, line in enumerate(lines)]
         text = "".join(f"{line}\n" for line in spoilt)
         (folder / "translations" / "test.de").write_text(text, encoding="utf-8")
-        records = [{"update": 1, "dev_nll": nll + 1}, {"update": 2, "dev_nll": nll}, {"update": 3}]
+        records = [{"update": 1, "dev_nll": nll + 1}, {"update": 2, "dev_nll": nll}]
+        records.append({"update": 3, "seconds": 90.0})
         metrics = "".join(f"{json.dumps(record)}\n" for record in records)
         (folder / "metrics.jsonl").write_text(metrics, encoding="utf-8")
         content: dict[str, Any] = {

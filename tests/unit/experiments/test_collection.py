@@ -81,7 +81,10 @@ def test_every_score_stands_in_its_row_and_seed(base: Base, finish: Any) -> None
     assert results.row("sentence_level").settings == {"method": "doc2doc", "windows.context": 0}
     for seed, run in zip(SEEDS, row.runs, strict=True):
         assert (folder / run).resolve() == grid.jobs[System("word_drop"), seed].folder.resolve()
-    assert not row.breakdown
+    cost = row.breakdown["cost"]
+    assert (cost["updates"], cost["minutes"]) == ((3.0, 3.0), (1.5, 1.5))
+    assert cost["parameters"] == (float(results.base["parameters"]),) * 2
+    assert row.breakdown.keys() == {"cost"}
     assert not row.pos
     assert results.axis is None
 

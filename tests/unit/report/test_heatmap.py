@@ -1,11 +1,18 @@
 """Heat maps: every token once, words readable, numbers at hand, nothing that steers a reader."""
 
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
-from iada.analysis.importance_map import WindowView
-from iada.report.heatmap import page, to_html, to_terminal
+import pytest
+
+from iada.analysis.importance_map import TokenView, WindowView
+from iada.config.base import to_mapping, write_yaml
+from iada.config.run import load_run_config
+from iada.data.windows.batch import Role
+from iada.report.heatmap import page, to_html, to_terminal, windows_of_run
 
 
 class Chips(HTMLParser):
@@ -99,3 +106,34 @@ def test_a_document_cannot_steer_the_terminal(views: list[WindowView]) -> None:
 
 def test_no_window_gives_an_empty_map() -> None:
     assert Chips(to_html([])).found == []
+
+
+def test_several_current_sentences_are_all_current(views: list[WindowView]) -> None:
+    (view,) = views
+    ahead = TokenView("▁Then", Role.CONTEXT, 1.0, 0.0, 0.1)
+    sep = TokenView("<sep>", Role.SPECIAL, 9.0, 0.0, 0.0)
+    more = TokenView("▁fell", Role.CURRENT, 1.0, 0.0, 0.1)
+    source = (*view.source[:-1], sep, more, sep, ahead, view.source[-1])
+    html = to_html([replace(view, source=source, current=2)])
+    labels = re.findall(r'class="where">([^<]+)<', str(html))
+    assert labels == ["1 back", "current", "current", "1 ahead", "1 back", "current"]
+    assert "sentences 2 to 3" in str(html)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_a_report_finds_windows_of_any_stride(
+    trained_run: Path, tmp_path: Path, stride: int
+) -> None:
+    folder = shutil.copytree(trained_run, tmp_path / "run")
+    path = folder / "config.yaml"
+    config = load_run_config(path)
+    config = replace(config, windows=replace(config.windows, stride=stride))
+    write_yaml(path, to_mapping(config))
+    views = windows_of_run(folder, 2)
+    assert len(views) == 2
+    for view in views:
+        separators = sum(token.piece == "<sep>" for token in view.source)
+        # Windows of five sentences leave little room for context.
+        most = view.current - 1 + min(view.sentence - 1, 3)
+        assert separators == most or (stride == 5 and view.current - 1 <= separators < most)
+    assert views[0].sentence > 1

@@ -132,7 +132,7 @@ def test_the_verdict_stands_first_in_the_report(own_run: MakeRun, tmp_path: Path
     assert first.strong
     assert first.text.startswith("WordDrop is better than Doc2Doc")
     titles = [section.title for section in sections]
-    assert titles[:4] == ["In short", "Runs", "Significance", "Translations"]
+    assert titles[:4] == ["In short", "Results", "Significance", "Translations"]
 
 
 def test_gains_and_losses_take_turns() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from iada.experiments.results import Results, Row
 from iada.report import paper
-from iada.report.result_tables import group_table, result_table, unmatched_table
+from iada.report.result_tables import cost_table, group_table, result_table, unmatched_table
 from iada.report.tables import Table, to_markdown
 
 NewRow = Callable[..., Row]
@@ -117,6 +117,17 @@ def test_the_papers_other_rows_are_kept_apart(new_row: NewRow, new_results: NewR
     assert row_texts(rest, 0) == ["WordRepl", "68.0", "56.6", "92.0", "55.5"]
     every = [new_row(row.label, row.settings[0]) for row in paper.PRONOUNS.rows]
     assert unmatched_table(new_results("pronouns", *every), paper.PRONOUNS) is None
+
+
+def test_costs_stand_beside_each_other(new_row: NewRow, new_results: NewResults) -> None:
+    cost = {"parameters": (508416.0,) * 3, "updates": (900.0, 1000, 1100), "minutes": (2.0, 2, 5)}
+    row = new_row("Doc2Doc", DOC2DOC, breakdown={"cost": cost})
+    table = cost_table(new_results("main", row, new_row("IADA", GNORM)))
+    assert table is not None
+    assert [row_texts(table, n) for n in range(len(table.rows))] == [
+        ["Doc2Doc", "3", "508,416", "1,000", "3.0"]
+    ]
+    assert cost_table(new_results("main", new_row("IADA", GNORM))) is None
 
 
 def test_groups_of_a_breakdown(new_row: NewRow, new_results: NewResults) -> None:

@@ -85,6 +85,7 @@ def test_a_checkpoint_holds_safetensors_and_json_alone_and_vouches_for_all_of_it
     assert {path.suffix for path in folder.path.rglob("*.*") if path.is_file()} == {
         ".json",
         ".jsonl",
+        ".md",
         ".safetensors",
         ".yaml",
     }

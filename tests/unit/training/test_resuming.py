@@ -83,7 +83,7 @@ def test_a_run_killed_before_the_export_gets_the_model_of_an_uninterrupted_one(
     best_at(4)
     straight = train(tiny_run("straight", max_updates=8))
     config = tiny_run("killed", max_updates=8)
-    killed = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    killed = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     assert not killed.model.exists()
     metrics = killed.metrics_file.read_bytes()
     with caplog.at_level(logging.INFO, logger="iada"):
@@ -121,7 +121,7 @@ def test_an_extension_killed_before_the_export_replaces_the_older_model(
     straight = train(tiny_run("straight"))
     train(tiny_run("short", max_updates=4))
     longer = tiny_run("short", max_updates=6)
-    killed = _train_and_die_at(longer, monkeypatch, "iada.training.train._save_model", resume=True)
+    killed = _train_and_die_at(longer, monkeypatch, "iada.training.train.save_model", resume=True)
     assert read_folder(killed.model) != read_folder(straight.model)
     train(longer, resume=True)
     assert read_folder(killed.model) == read_folder(straight.model)
@@ -329,7 +329,7 @@ def test_the_best_checkpoint_stands_in_for_an_unfinished_model(
 
     best_at(4)
     config = tiny_run(max_updates=8)
-    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     with pytest.raises(RunError, match="holds no finished model"):
         folder.trained_model()
     checkpoint = folder.last_checkpoint()
@@ -391,7 +391,7 @@ def test_kept_importance_is_found_again_in_the_middle_of_an_epoch(
 
     straight = train(configure("straight"))
     config = configure("killed")
-    killed = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    killed = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     shutil.rmtree(killed.checkpoints / "checkpoint-10")
     checkpoint = killed.last_checkpoint()
     assert checkpoint is not None
@@ -405,7 +405,7 @@ def test_kept_importance_is_found_again_in_the_middle_of_an_epoch(
     weights = [folder.model / "model.safetensors" for folder in (straight, killed)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     # Without the kept scores the run ends elsewhere.
-    forgetful = _train_and_die_at(configure("none"), monkeypatch, "iada.training.train._save_model")
+    forgetful = _train_and_die_at(configure("none"), monkeypatch, "iada.training.train.save_model")
     shutil.rmtree(forgetful.checkpoints / "checkpoint-10")
     with monkeypatch.context() as patch:
         patch.setattr(ScoreMemory, "load", lambda *_: None)
@@ -420,7 +420,7 @@ def test_a_checkpoint_without_kept_importance_is_not_resumed_from(
     config = tiny_run(max_updates=4)
     augment = replace(augmentation("iada_replace_gnorm"), importance_pass="lagged")
     config = replace(config, method="iada_replace_gnorm", augment=augment)
-    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     newest = folder.checkpoints / "checkpoint-2"
     shutil.rmtree(folder.checkpoints / "checkpoint-4")
     for name in ("importance.json", "importance.safetensors"):
@@ -445,7 +445,7 @@ def test_a_resumed_run_keeps_the_precision_that_was_chosen(
     config = tiny_run(precision="auto", max_updates=4)
     probe = "iada.training.train.fastest_precision"
     monkeypatch.setattr(probe, lambda *_: "bf16")
-    folder = _train_and_die_at(config, monkeypatch, "iada.training.train._save_model")
+    folder = _train_and_die_at(config, monkeypatch, "iada.training.train.save_model")
     shutil.rmtree(folder.checkpoints / "checkpoint-4")
     assert folder.environment()["precision"] == "bf16"
     # On a machine where float32 is faster the run goes on as it began.

@@ -2,12 +2,16 @@ import json
 import logging
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import TrainerCallback
+from transformers.integrations import integration_utils
 
+import iada
 from iada.cli.main import main
 from iada.config.base import to_mapping, write_yaml
 from iada.config.method import Method, augmentation
@@ -15,7 +19,7 @@ from iada.config.model import ModelConfig
 from iada.config.run import RunConfig, mini_run
 from iada.config.train import RichConfig
 from iada.data.tokens.subwords import Subwords
-from iada.errors import RunError
+from iada.errors import ConfigError, RunError
 from iada.evaluation.score_runs import measure_context_use
 from iada.method.perturbation import Drop, Vocabulary, Zero, make_replacement
 from iada.runs.corpus import load_corpus
@@ -23,6 +27,7 @@ from iada.training.callbacks import MetricsFile, _describe_seconds
 from iada.training.train import describe_plan, train
 from iada.training.trainer import inverse_square_root
 
+TinyRun = Callable[..., RunConfig]
 TINY = ModelConfig(
     dim=16, feed_forward=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0
 )
@@ -197,6 +202,60 @@ def test_a_diverging_run_is_one_line_exit_code_2_and_no_model(
     assert not list(tmp_path.glob("run/checkpoints/*"))
     for line in (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_callbacks_from_python_see_the_training(tiny_run: TinyRun) -> None:
+    class Note(TrainerCallback):
+        def __init__(self) -> None:
+            self.updates: list[int] = []
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.updates.append(state.global_step)
+            control.should_training_stop = state.global_step == 3
+
+    note = Note()
+    config = tiny_run()
+    recipe = config.output.parent / "recipe.yaml"
+    write_yaml(recipe, to_mapping(config))
+    folder = iada.train(recipe, callbacks=[note])
+    assert folder.path == config.output
+    assert note.updates == [1, 2, 3]
+
+
+def test_a_tracker_gets_the_log(tiny_run: TinyRun) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = tiny_run(report_to=("tensorboard",), max_updates=4)
+    folder = train(config)
+    events = EventAccumulator(str(folder.path / "tensorboard"))
+    events.Reload()
+    tracked = [event.step for event in events.Scalars("eval/nll")]
+    assert tracked == _updates(folder.path, "dev_nll") == [2, 4]
+    assert [event.step for event in events.Scalars("train/loss")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("wandb", "requires wandb to be installed"), ("notebook", "notebook is not supported")],
+)
+def test_a_tracker_that_cannot_be_used_is_refused_before_anything_is_written(
+    name: str, reason: str, tiny_run: TinyRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integration_utils, "is_wandb_available", lambda: False)
+    config = tiny_run(report_to=(name,))
+    with pytest.raises(ConfigError, match=f"`train.report_to` names '{name}'.*{reason}"):
+        train(config)
+    assert not config.output.exists()
+
+
+def test_importance_is_inspected_from_python(trained_run: Path, mini_corpus: Path) -> None:
+    views = iada.inspect(trained_run, alpha=0.0)
+    first = iada.read_documents(mini_corpus / "test.en", mini_corpus / "test.de")[0]
+    assert [view.sentence for view in views] == list(range(1, len(first.source) + 1))
+    # Without spread every word is as likely to be replaced as any other.
+    chances = {token.probability for token in views[0].source if token.role != iada.Role.SPECIAL}
+    assert len(chances) == 1
 
 
 def test_context_rich_windows_are_selected_or_weighted_by_the_scores_of_another_run(

@@ -21,6 +21,7 @@ from iada.data.formats.findings import Finding, Findings, problem
 from iada.errors import DataError
 
 BYTE_ORDER_MARK = "\ufeff"
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLOCK_BYTES = 1 << 20
 MAX_WHOLE_FILE = 200_000_000
 """Largest file, unpacked, in formats that are read whole."""
@@ -196,6 +197,11 @@ def _decode_blocks(path: Path, blocks: Iterable[bytes], findings: Findings) -> I
     """Yield the lines in blocks: what is plain costs nothing per line."""
     first, offset = 1, 0
     for data in blocks:
+        if offset == 0 and data.startswith(_UTF_16_MARKS):
+            raise DataError(
+                f"{path} is UTF-16 by its byte order mark. Convert it to UTF-8: `iconv -f UTF-16 "
+                "-t UTF-8`."
+            )
         start = len(BYTE_ORDER_MARK.encode()) if _begins_with_mark(data, offset) else 0
         if start:
             message = "begins with a byte order mark, which was removed. Save it without one."

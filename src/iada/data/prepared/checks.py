@@ -204,7 +204,13 @@ def likely_language(texts: Sequence[str], expected: str) -> str | None:
         import py3langid
     except ImportError:
         return None
-    long_enough = [text for text in texts if len(text) >= MIN_CHARACTERS]
+    long_enough = []
+    gathered = ""
+    for text in texts:
+        gathered = f"{gathered} {text}"
+        if len(gathered) >= MIN_CHARACTERS:
+            long_enough.append(gathered)
+            gathered = ""
     if not long_enough:
         return None
     code = re.split("[-_]", expected)[0].lower()

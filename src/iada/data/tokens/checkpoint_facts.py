@@ -60,7 +60,8 @@ def family_of(config: Any, tokenizer: Any) -> str:
     """Return the family of a model; `mbart` and `m2m_100` models come with two tokenizers each."""
     if not getattr(config, "is_encoder_decoder", False):
         return CAUSAL
-    kind, tokenizer_class = config.model_type, type(tokenizer).__name__
+    kind = config.model_type.removeprefix("iada_gtrans_")
+    tokenizer_class = type(tokenizer).__name__
     if kind == "mbart" and tokenizer_class.startswith("MBart50"):
         return "mbart50"
     if kind in ("m2m_100", "nllb-moe") and tokenizer_class.startswith("Nllb"):
