@@ -2,8 +2,9 @@
 
 A mutation changes one operator, comparison, constant or condition of one module. The tests of that
 module run on a copy of the tree, the nearest first; a mutation that no test notices survives and is
-listed. A sample of all possible mutations is drawn from a seed, so that a run can be repeated and
-extended. A reason written beside a survivor in the results is kept by the next run.
+listed. A sample of all possible mutations is drawn from a seed. The results keep every outcome: the
+same command goes on with what was not tried, and tries survivors again, unless a reason why no test
+can notice them was written beside them.
 
     python benchmarks/mutations.py --modules method/selection training/trainer --count 20
 """
@@ -33,6 +34,7 @@ _METHOD = "tests/unit/method/test_"
 _WINDOWS = "tests/unit/data/windows/test_"
 _NEAREST: dict[str, tuple[str, ...]] = {
     "method/importance": ("importance", "measures", "measuring", "one_stream", "augmented"),
+    "method/measuring": ("measuring", "measures", "one_stream", "importance"),
     "method/selection": ("selection", "augmented", "one_stream", "measures"),
     "method/perturbation": ("perturbation", "augmented", "one_stream"),
     "method/losses": ("nll", "agreement", "fused", "augmented"),
@@ -90,17 +92,15 @@ class Mutation:
     code: str
     """The line itself: it stays when others move."""
     change: str
+    place: int
+    """Which of the same changes of equal lines."""
     number: int
     """Position among all mutations of the module."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the tests made of a mutation."""
-
-    mutation: Mutation
-    killed: bool
-    seconds: float
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """What stays when other lines change."""
+        return self.module, self.code, self.change, self.place
 
 
 def mutations(tree: ast.Module) -> Iterator[tuple[int, str, Callable[[], None]]]:
@@ -135,9 +135,14 @@ def mutations(tree: ast.Module) -> Iterator[tuple[int, str, Callable[[], None]]]
 
 
 def _annotations(tree: ast.Module) -> set[int]:
-    """Ids of all nodes that only type checkers and readers see."""
+    """Ids of all nodes that only type checkers and readers see, and of decorators.
+
+    What `dataclass(frozen=True)` forbids nobody does, so no test can notice that it is allowed.
+    """
     hints: list[ast.expr] = []
     for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            hints += node.decorator_list
         if isinstance(node, ast.AnnAssign | ast.arg):
             hint = node.annotation
         else:
@@ -171,11 +176,11 @@ def sample(modules: Sequence[str], count: int, seed: int) -> list[Mutation]:
     drawn = []
     for module in modules:
         source = (ROOT / "src" / "iada" / f"{module}.py").read_text(encoding="utf-8")
-        lines = source.splitlines()
-        every = [
-            Mutation(module, line, lines[line - 1].strip(), change, number)
-            for number, (line, change, _) in enumerate(mutations(ast.parse(source)))
-        ]
+        lines, equal, every = source.splitlines(), Counter[tuple[str, str]](), list[Mutation]()
+        for number, (line, change, _) in enumerate(mutations(ast.parse(source))):
+            code = lines[line - 1].strip()
+            every.append(Mutation(module, line, code, change, equal[code, change], number))
+            equal[code, change] += 1
         drawn.append(random.Random(f"{seed} {module}").sample(every, min(count, len(every))))
     turns = zip_longest(*drawn)
     return [mutation for turn in turns for mutation in turn if mutation is not None]
@@ -234,46 +239,51 @@ def call_pytest(tree: Path, tests: Sequence[str]) -> int:
     return int(pytest.main(["-x", "-q", *quiet, *tests]))
 
 
-def examine(tree: Path, mutation: Mutation, timeout: float) -> Outcome:
-    """Break the copy, run the tests of the module, and restore it."""
+def examine(tree: Path, mutation: Mutation, timeout: float) -> bool:
+    """Break the copy, run the tests of the module, restore it; return whether a test failed."""
     path = tree / "src" / "iada" / f"{mutation.module}.py"
     source = path.read_text(encoding="utf-8")
-    begun = time.perf_counter()
     try:
         path.write_text(mutate(source, mutation.number), encoding="utf-8")
-        killed = not run_tests(tree, TESTS[mutation.module], timeout)
+        return not run_tests(tree, TESTS[mutation.module], timeout)
     finally:
         path.write_text(source, encoding="utf-8")
-    return Outcome(mutation, killed, time.perf_counter() - begun)
 
 
-def summarise(outcomes: Sequence[Outcome], seed: int, reasons: dict[str, str]) -> dict[str, Any]:
-    """Count, and list the survivors with the reasons that are known."""
-    tried = Counter(outcome.mutation.module for outcome in outcomes)
-    killed = Counter(outcome.mutation.module for outcome in outcomes if outcome.killed)
-    survivors = [outcome.mutation for outcome in outcomes if not outcome.killed]
-    return {
-        "seed": seed,
-        "tried": len(outcomes),
-        "killed": sum(killed.values()),
-        "modules": {name: {"tried": tried[name], "killed": killed[name]} for name in sorted(tried)},
-        "survivors": [
-            asdict(mutation) | {"reason": reasons.get(_key(asdict(mutation)), "")}
-            for mutation in sorted(survivors, key=lambda one: (one.module, one.line))
-        ],
-    }
+class Results:
+    """Every outcome, in a file."""
 
+    def __init__(self, path: Path, seed: int) -> None:
+        self.path = path
+        self.seed = seed
+        self.outcomes: dict[tuple[str, str, str, int], dict[str, Any]] = {}
+        if path.is_file():
+            for one in json.loads(path.read_text(encoding="utf-8"))["outcomes"]:
+                key = (one["module"], one["code"], one["change"], one["place"])
+                self.outcomes[key] = one
 
-def _key(mutation: dict[str, Any]) -> str:
-    return json.dumps([mutation[name] for name in ("module", "code", "change")])
+    def is_settled(self, mutation: Mutation) -> bool:
+        """Whether a mutation was killed, or a reason is known why it cannot be."""
+        known = self.outcomes.get(mutation.key, {})
+        return bool(known.get("killed") or known.get("reason"))
 
-
-def read_reasons(path: Path) -> dict[str, str]:
-    """Return the reasons that were written beside survivors."""
-    if not path.is_file():
-        return {}
-    survivors = json.loads(path.read_text(encoding="utf-8"))["survivors"]
-    return {_key(one): one["reason"] for one in survivors}
+    def add(self, mutation: Mutation, *, killed: bool) -> None:
+        """Note an outcome and write the file."""
+        outcome = asdict(mutation) | {"killed": killed} | ({} if killed else {"reason": ""})
+        del outcome["number"]
+        self.outcomes[mutation.key] = outcome
+        known = sorted(self.outcomes.values(), key=lambda one: (one["module"], one["line"]))
+        tried = Counter(one["module"] for one in known)
+        by_module = Counter(one["module"] for one in known if one["killed"])
+        summary = {
+            "seed": self.seed,
+            "tried": len(known),
+            "killed": sum(by_module.values()),
+            "modules": {n: {"tried": tried[n], "killed": by_module[n]} for n in sorted(tried)},
+            "outcomes": known,
+        }
+        text = json.dumps(summary, indent=1, ensure_ascii=False)
+        self.path.write_text(text + "\n", encoding="utf-8")
 
 
 def copy_tree(tree: Path) -> None:
@@ -294,7 +304,7 @@ def main() -> None:
     arguments = parser.parse_args()
     preload()
     deadline = time.monotonic() + 60 * arguments.minutes
-    reasons, outcomes = read_reasons(arguments.output), list[Outcome]()
+    results = Results(arguments.output, arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "main"
         copy_tree(tree)
@@ -305,16 +315,14 @@ def main() -> None:
         for mutation in sample(arguments.modules, arguments.count, arguments.seed):
             if time.monotonic() > deadline:
                 break
-            outcome = examine(tree, mutation, arguments.timeout)
-            outcomes.append(outcome)
-            verdict = "killed" if outcome.killed else "SURVIVED"
+            if results.is_settled(mutation):
+                continue
+            killed = examine(tree, mutation, arguments.timeout)
+            results.add(mutation, killed=killed)
             where = f"{mutation.module}:{mutation.line}: {mutation.change}"
-            print(f"{where}: {verdict} ({outcome.seconds:.0f} s)", flush=True)
-            summary = summarise(outcomes, arguments.seed, reasons)
-            arguments.output.write_text(
-                json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
-    print(f"{summary['killed']} of {summary['tried']} killed")
+            print(f"{where}: {'killed' if killed else 'SURVIVED'}", flush=True)
+    killed_ones = [one for one in results.outcomes.values() if one["killed"]]
+    print(f"{len(killed_ones)} of {len(results.outcomes)} killed")
 
 
 if __name__ == "__main__":

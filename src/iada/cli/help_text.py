@@ -14,6 +14,8 @@ from typing import Any, get_type_hints
 SHORT = ("-h", "--help")
 ALL = "--help_all"
 _WIDTH = 98
+_MOST_FLAGS = 8
+"""Flags of a section that are explained one by one."""
 
 
 def short_help(
@@ -72,13 +74,24 @@ def _entries(cls: type[Any]) -> Iterator[tuple[str, str]]:
         metavar = next((m for m in (getattr(mark, "metavar", None) for mark in marks) if m), None)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             if any(getattr(mark, "name", None) == "" for mark in marks):
-                yield from _entries(hint)
+                yield from _section(hint)
             else:
                 text = inspect.getdoc(hint) or ""
                 yield f"--{field.name}.*", text.split("\n\n")[0]
         else:
             name = metavar or f"--{field.name}"
             yield name, texts.get(field.name, "")
+
+
+def _section(cls: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the entries of a section whose flags do not carry its name; many make one entry."""
+    entries = [*_entries(cls)]
+    names = [name for name, _ in entries]
+    if len(entries) <= _MOST_FLAGS or any(name.endswith(".*") for name in names):
+        yield from entries
+    else:
+        text = (inspect.getdoc(cls) or "").split("\n\n")[0]
+        yield f"{names[0]} ...", f"{text} Flags: {', '.join(names)}."
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:

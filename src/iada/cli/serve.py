@@ -12,6 +12,8 @@ from iada.cli.parsing import parse_dataclass
 from iada.config.base import require
 from iada.errors import ConfigError
 
+EXAMPLES = ("iada serve runs/mine", "iada serve runs/mine runs/plain")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServeCommand:
@@ -41,7 +43,7 @@ class ServeCommand:
 
 def parse(arguments: Sequence[str]) -> ServeCommand:
     """Parse the arguments of `iada serve`."""
-    return parse_dataclass(ServeCommand, arguments, program="iada serve")
+    return parse_dataclass(ServeCommand, arguments, program="iada serve", examples=EXAMPLES)
 
 
 def run(command: ServeCommand) -> None:

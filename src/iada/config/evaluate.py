@@ -51,6 +51,9 @@ class EvaluateConfig:
     """Sentences of a block of document COMET (SLIDE); 0 leaves it out."""
     slide_stride: int = 1
     """Sentences from the start of a block to the start of the next."""
+    doc_comet_context: int = 0
+    """Sentences of context that Doc-COMET reads (2 in its paper); 0 leaves it out. The context of
+    the translation is the reference's, as in its paper."""
 
     def __post_init__(self) -> None:
         rule = "`auto` with `evaluate.tokenized`, which leaves the text as it is"
@@ -72,3 +75,6 @@ class EvaluateConfig:
         rule = "0 without `evaluate.comet_python` and `evaluate.comet_model`"
         possible = self.slide_window == 0 or self.comet_python is not None
         require(possible, "evaluate.slide_window", rule, self.slide_window)
+        size = self.doc_comet_context
+        possible = size == 0 or (size > 0 and self.comet_python is not None)
+        require(possible, "evaluate.doc_comet_context", rule, size)

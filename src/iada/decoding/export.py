@@ -25,8 +25,8 @@ from iada.decoding.engines import ENGINES
 from iada.decoding.engines.ctranslate2 import EXPORT_FILE, CTranslate2Engine
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Engine, Request, batches, model_fingerprint
+from iada.decoding.requests import DocumentState, RequestRules
 from iada.decoding.translator import DocumentTranslator, max_positions
-from iada.decoding.wavefront import DocumentState, RequestRules
 from iada.errors import ModelError
 from iada.storage import replace_folder, write_json
 

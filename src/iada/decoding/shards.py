@@ -27,7 +27,8 @@ from torch._C._distributed_c10d import TCPStore
 from iada.data.documents import Document
 from iada.data.prepared.encoding import begin_worker
 from iada.decoding.journal import create_file
-from iada.decoding.wavefront import Alternative, DocumentTranslation
+from iada.decoding.requests import Alternative
+from iada.decoding.wavefront import DocumentTranslation
 from iada.errors import IadaError, RunError
 
 Value = TypeVar("Value")

@@ -31,15 +31,9 @@ from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
+from iada.decoding.requests import RequestRules, check_lengths, sample_context
 from iada.decoding.shards import SINGLE, Processes
-from iada.decoding.wavefront import (
-    DocumentTranslation,
-    RequestRules,
-    TranslationInput,
-    Wavefront,
-    check_lengths,
-    sample_context,
-)
+from iada.decoding.wavefront import DocumentTranslation, TranslationInput, Wavefront
 from iada.errors import ModelError
 from iada.method.selection import at_least_float32
 from iada.models.adapters import ADAPTER_CONFIG, load_merged

@@ -46,7 +46,14 @@ _LONGEST_ANSWER = 16_000_000
 
 def without_comet(config: EvaluateConfig) -> EvaluateConfig:
     """Return settings without interpreter and model, and without what needs them."""
-    return replace(config, comet_python=None, comet_model=None, slide_window=0, slide_stride=1)
+    return replace(
+        config,
+        comet_python=None,
+        comet_model=None,
+        slide_window=0,
+        slide_stride=1,
+        doc_comet_context=0,
+    )
 
 
 def with_own_comet(
@@ -215,6 +222,8 @@ class CometProcess:
                 {"src": s.source, "mt": s.translation, "ref": s.reference} for s in segments
             ],
         }
+        if any(segment.context is not None for segment in segments):
+            request["contexts"] = [segment.context or () for segment in segments]
         assert self._process.stdin is not None
         # A worker that hangs does not read either, and then writing would never end.
         writer = threading.Thread(

@@ -6,7 +6,8 @@ Python 3.8, the oldest that COMET runs on. The only argument is the path of the 
 
 First the worker says `ready`, with its versions. Then it answers each line of standard input, of
 kind `score` with an `id`, a `batch_size` and `segments` of `src`, `mt` and `ref`, by `scores` with
-the same id. Failures are reported as `error`, with a reason and a message. It ends when its input
+the same id. With `contexts`, pairs of source and reference for each segment, it scores as Doc-COMET
+does. Failures are reported as `error`, with a reason and a message. It ends when its input
 ends.
 """
 
@@ -46,9 +47,13 @@ def main() -> int:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = _score(model, request["segments"], int(request["batch_size"]))
+            segments, contexts = request["segments"], request.get("contexts")
+            if contexts is not None:
+                segments = _in_context(model, segments, contexts)
+            answer = _score(model, segments, int(request["batch_size"]))
         except Exception as error:
             answer = {"kind": "error", "reason": "failed", "message": _describe(error)}
+        model.use_context = False
         answer["id"] = request["id"]
         _say(answers, answer)
     return 0
@@ -88,6 +93,28 @@ def _score(model: Any, segments: list[dict[str, str]], batch_size: int) -> dict[
         "scores": [float(score) for score in output["scores"]],
         "cut": _cut(model, segments),
     }
+
+
+def _in_context(
+    model: Any, segments: list[dict[str, str]], contexts: list[list[tuple[str, str]]]
+) -> list[dict[str, str]]:
+    """Put its context before each text, and let the model average over the text alone."""
+    enable = getattr(model, "enable_context", None)
+    if enable is None:
+        raise ValueError("this release of COMET does not read context; take a newer one")
+    enable()
+    if not getattr(model, "use_context", False):
+        raise ValueError("this model does not average its tokens, so it cannot read context")
+    separator = " " + model.encoder.tokenizer.sep_token + " "
+    found = []
+    for number, segment in enumerate(segments):
+        context = contexts[number]
+        sources = [source for source, _ in context]
+        # The hypothesis follows the reference's context: what is judged is this sentence alone.
+        references = [reference for _, reference in context]
+        before = {"src": sources, "mt": references, "ref": references}
+        found.append({key: separator.join([*before[key], segment[key]]) for key in FIELDS})
+    return found
 
 
 def _cut(model: Any, segments: list[dict[str, str]]) -> list[dict[str, Any]]:

@@ -28,6 +28,9 @@ class Segment:
     source: str
     translation: str
     reference: str
+    context: tuple[tuple[str, str], ...] | None = None
+    """Source and reference of the sentences before it, oldest first, for a metric that reads them;
+    None where the segment is scored alone."""
 
 
 class SegmentScorer(Protocol):
@@ -79,7 +82,7 @@ def blocks(
             [" ".join(document.sentences[start : start + window]) for document in triple]
             for start in starts
         )
-        found.append([Segment(*text) for text in texts])
+        found.append([Segment(source, said, correct) for source, said, correct in texts])
     return found
 
 
@@ -201,6 +204,33 @@ def _measure_slide_comet(given: Translations) -> Measurement | None:
         return None
     values = _block_scores(given, given.scorer, given.sources, window=window, stride=stride)
     return measure_mean(values, f"{given.scorer.signature}|window:{window}|stride:{stride}")
+
+
+def _measure_doc_comet(given: Translations) -> Measurement | None:
+    """Score every sentence with those before it as context (Vernikos et al., 2022)."""
+    size = given.config.doc_comet_context
+    if given.scorer is None or given.sources is None or not size:
+        return None
+    units = []
+    for hypotheses in given.systems.values():
+        segments = [
+            Segment(*texts, context=tuple(zip(before.sentences, correct.sentences, strict=True)))
+            for source, hypothesis, reference in zip(
+                given.sources, hypotheses, given.references, strict=True
+            )
+            for place, texts in enumerate(
+                zip(source.sentences, hypothesis.sentences, reference.sentences, strict=True)
+            )
+            for before, correct in [_before(source, reference, place, size)]
+        ]
+        units.append([[value] for value in given.scorer.score(segments)])
+    return measure_mean(units, f"{given.scorer.signature}|context:{size}|of:reference")
+
+
+def _before(source: Document, reference: Document, place: int, size: int) -> list[Document]:
+    """Return the last sentences before one, of both documents."""
+    inside = slice(max(0, place - size), place)
+    return [Document(one.name, one.sentences[inside]) for one in (source, reference)]
 
 
 def _block_scores(
@@ -333,6 +363,9 @@ _ALL = (
     Metric("comet", "COMET", unit="sentence", measure=_measure_comet, needs_alignment=True),
     Metric(
         "slide_comet", "SLIDE", unit="document", measure=_measure_slide_comet, needs_alignment=True
+    ),
+    Metric(
+        "doc_comet", "Doc-COMET", unit="sentence", measure=_measure_doc_comet, needs_alignment=True
     ),
     Metric(
         "pronouns_needing_context",

@@ -23,7 +23,7 @@ from iada.storage import read_object, sha256, write_json, write_text
 CXMI_FILE = "cxmi.jsonl"
 """In the run folder: what the context does for each token, one line per sentence."""
 # Costly scores of the translation; those of an older translation must not stay.
-_OPTIONAL_SCORES = ("comet", "slide_comet", "baseline", "significance")
+_OPTIONAL_SCORES = ("comet", "slide_comet", "doc_comet", "baseline", "significance")
 
 
 def score_run(

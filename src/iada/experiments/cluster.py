@@ -37,6 +37,8 @@ JOBS = "jobs"
 """Folder of what `submitit` writes."""
 _SECONDS = {"local": 0.2, "slurm": 5.0}
 """Between two looks at the records; how often Slurm itself is asked, `submitit` decides."""
+_LIVING = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "PREEMPTED", "COMPLETING")
+"""What Slurm calls a job that has not ended."""
 _TIME_LIMITS = 100
 """How often a job may reach its time limit: enough for a run of months in jobs of a day."""
 
@@ -183,7 +185,9 @@ def _find_job(task: GridTask, folder: Path) -> _StartedJob | None:
     if not number.isdecimal() or _read_note(task, "end").get("attempt") == attempt:
         return None
     job: Job[None] = SlurmJob(folder, number)
-    if job.done(force_check=True):
+    # A job that Slurm has forgotten counts as ended. If it should work all the same, a second one
+    # waits until it is done.
+    if job.done(force_check=True) or job.state.upper() not in _LIVING:
         return None
     logger.info("Job %s works on it already: %s", number, task.folder)
     return _StartedJob(task, attempt, job)

@@ -138,7 +138,7 @@ class WindowEncoder(MarianEncoder):  # type: ignore[no-untyped-call]
 
     def embed(self, embeddings: Tensor, layout: Layout) -> Tensor:
         """Return what enters the first layer, given the scaled embeddings, (rows, length, dim)."""
-        positions = count_positions(layout.source, self.config)
+        positions = layout.source.counted(restarts=self.config.restarts_positions)
         added: Tensor = self.embed_positions(embeddings.shape[:-1], position_ids=positions)
         return embeddings + added
 
@@ -188,7 +188,8 @@ class WindowDecoder(MarianDecoder):  # type: ignore[no-untyped-call]
     def embed(self, embeddings: Tensor, layout: Layout, past_key_values: Any) -> Tensor:
         """Return what enters the first layer, given the scaled embeddings, (rows, queries, dim)."""
         assert layout.target is not None
-        positions = count_positions(layout.target, self.config)[:, -layout.queries :]
+        positions = layout.target.counted(restarts=self.config.restarts_positions)
+        positions = positions[:, -layout.queries :]
         added: Tensor = self.embed_positions(embeddings.shape[:-1], position_ids=positions)
         return embeddings + added
 
@@ -417,18 +418,16 @@ def read_layout(
     first_sentence: Tensor | None,
 ) -> Layout:
     """Read the sentences of the source; arguments as in `DocumentModel.forward`."""
-    present = torch.ones_like(source_ids) if attention_mask is None else attention_mask
     if first_sentence is None:
         first_sentence = source_ids.new_zeros(source_ids.shape[0])
     source = read_sentences(
         source_ids,
-        present.bool(),
+        attention_mask,
         boundaries=(_one(config.eos_token_id), config.sep_token_id),
         unknown=config.unk_token_id,
         opens=False,
     )
-    one_current = config.after > 0
-    return Layout(source, first_sentence, source_ids=source_ids, one_current=one_current)
+    return Layout(source, first_sentence, source_ids=source_ids, one_current=config.after > 0)
 
 
 def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | None) -> Sentences:
@@ -436,19 +435,13 @@ def read_target(config: DocumentConfig, ids: Tensor, attention_mask: Tensor | No
 
     Padding on the right, as in training, needs no mask: nothing before it can see it.
     """
-    present = torch.ones_like(ids) if attention_mask is None else attention_mask
     return read_sentences(
         ids,
-        present.bool(),
+        attention_mask,
         boundaries=(_one(config.bos_token_id), config.sep_token_id),
         unknown=config.unk_token_id,
         opens=True,
     )
-
-
-def count_positions(sentences: Sentences, config: DocumentConfig) -> Tensor:
-    """(rows, length): positions of tokens, in the window or in their own sentences."""
-    return sentences.places if config.restarts_positions else sentences.positions
 
 
 def _one(token: int | list[int] | None) -> int:

@@ -220,7 +220,4 @@ def _read_layout(
 def _read_side(
     ids: Tensor, mask: Tensor | None, boundary: int, config: GTransMBartConfig, *, opens: bool
 ) -> Sentences:
-    present = torch.ones_like(ids) if mask is None else mask
-    return read_sentences(
-        ids, present.bool(), boundaries=(boundary,), unknown=config.unknown_id, opens=opens
-    )
+    return read_sentences(ids, mask, boundaries=(boundary,), unknown=config.unknown_id, opens=opens)

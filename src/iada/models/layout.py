@@ -68,19 +68,24 @@ class Sentences:
     words: Tensor
     """True where the token is a word, neither boundary nor unknown."""
 
+    def counted(self, *, restarts: bool) -> Tensor:
+        """Return the position of each token, in its own sentence if counting restarts there."""
+        return self.places if restarts else self.positions
+
 
 def read_sentences(
-    ids: Tensor, present: Tensor, *, boundaries: tuple[int, ...], unknown: int, opens: bool
+    ids: Tensor, mask: Tensor | None, *, boundaries: tuple[int, ...], unknown: int, opens: bool
 ) -> Sentences:
     """Read the sentences of one side off its tokens.
 
     Args:
         ids: (rows, length).
-        present: (rows, length) bool.
+        mask: (rows, length), 0 on padding; there is none by default.
         boundaries: ids that end source sentences or open target sentences.
         unknown: id of the unknown token.
         opens: whether a boundary opens a sentence, not ends it.
     """
+    present = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
     boundary = torch.isin(ids, torch.tensor(boundaries, device=ids.device)) & present
     # Seven boundaries before a token are sentence 7, whatever the row.
     counted = boundary.cumsum(dim=1)

@@ -18,6 +18,7 @@ from iada.config.evaluate import EvaluateConfig
 from iada.data.documents import Document
 from iada.decoding.files import translations_name
 from iada.errors import IadaError
+from iada.evaluation.comet import without_comet
 from iada.evaluation.metrics import METRICS
 from iada.evaluation.people import agreement_sentence
 from iada.evaluation.realignment import realign_documents
@@ -181,7 +182,7 @@ def _test(
     texts: SplitTranslations, baseline: RunGroup, data: DataConfig, runs: Sequence[RunSummary]
 ) -> Mapping[str, Any]:
     config: EvaluateConfig = RunFolder(runs[0].folder).config().evaluate
-    plain = replace(config, comet_python=None, comet_model=None, slide_window=0)
+    plain = without_comet(config)
     found = evaluate_systems(
         texts.systems,
         texts.references,

@@ -427,10 +427,8 @@ def _controlled(results: Results) -> list[tuple[Row, Row]]:
 
 def _is_tilted(row: Row) -> bool:
     """Whether a row perturbs by importance, as opposed to chance or nothing."""
-    settings = complete(row.settings)
-    return settings.get("augment.measure", "uniform") not in _CONTROLS_OF_IMPORTANCE and (
-        not _is_uniform(row)
-    )
+    measure = complete(row.settings).get("augment.measure", "uniform")
+    return measure not in _CONTROLS_OF_IMPORTANCE and not _is_uniform(row)
 
 
 def _is_uniform(row: Row) -> bool:

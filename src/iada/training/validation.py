@@ -10,9 +10,9 @@ from typing import Any
 
 from iada.config.run import RunConfig
 from iada.data.tokens.subwords import SubwordEncoding
+from iada.decoding.requests import check_lengths
 from iada.decoding.shards import Processes, join_processes
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import check_lengths
 from iada.evaluation.metrics import document_bleu, sentence_bleu
 from iada.models.adapters import has_adapters
 from iada.runs.corpus import read_split, run_frame

@@ -24,9 +24,10 @@ from iada.decoding.files import (
     translate_file,
     translate_split,
 )
+from iada.decoding.requests import Alternative
 from iada.decoding.shards import SINGLE
 from iada.decoding.translator import DocumentTranslator
-from iada.decoding.wavefront import Alternative, DocumentTranslation, TranslationInput
+from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError
 from iada.storage import sha256
 

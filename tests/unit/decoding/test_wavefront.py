@@ -14,13 +14,8 @@ from iada.data.documents import Document
 from iada.data.tokens.subwords import SpecialIds, Subwords
 from iada.data.windows.frame import Frame
 from iada.decoding.engines.interface import Hypothesis, Request, batches
-from iada.decoding.wavefront import (
-    DocumentState,
-    RequestRules,
-    TranslationInput,
-    Wavefront,
-    sample_context,
-)
+from iada.decoding.requests import DocumentState, RequestRules, sample_context
+from iada.decoding.wavefront import TranslationInput, Wavefront
 from iada.errors import ConfigError, DataError, ModelError
 
 

@@ -21,19 +21,29 @@ import os, sys
 __version__ = "2.2.7"
 print("a library that prints")
 os.write(1, b"a library that writes to the descriptor\\n")
+class Tokenizer:
+    sep_token = "</s>"
+    def __call__(self, texts, truncation):
+        assert truncation is False
+        return {"input_ids": [[0, *range(len(text.split())), 2] for text in texts]}
 class Encoder:
     max_positions = 12
     size_separator = 2
-    def tokenizer(self, texts, truncation):
-        assert truncation is False
-        return {"input_ids": [[0, *range(len(text.split())), 2] for text in texts]}
+    tokenizer = Tokenizer()
 class Model:
     encoder = Encoder()
+    use_context = False
+    if not OLD:
+        def enable_context(self): self.use_context = not UNIFIED
     class hparams: pass
     def predict(self, samples, batch_size, gpus, progress_bar):
         assert (batch_size, gpus, progress_bar) == (16, 0, False)
         if samples[0]["src"] == "break": raise RuntimeError("out of memory")
         print("predicting")
+        if self.use_context:
+            assert samples[0]["src"] == "Hund", samples
+            assert samples[1]["src"] == "Hund </s> Katze", samples
+            assert samples[1]["ref"] == "the dog </s> cat", samples
         return {"scores": [len(sample["mt"]) for sample in samples]}
 def load_from_checkpoint(path, **options):
     if os.path.getsize(path): raise ValueError("not a checkpoint")
@@ -131,3 +141,38 @@ def test_the_worker_runs_on_old_pythons_and_needs_nothing_of_ours() -> None:
     assert modules - {"torch"} <= sys.stdlib_module_names
     assert "from __future__ import annotations" in source
     assert f"PROTOCOL = {PROTOCOL}\n" in source
+
+
+IN_CONTEXT = [
+    Segment("Hund", "dog", "the dog", context=()),
+    Segment("Katze", "a cat", "cat", context=(("Hund", "the dog"),)),
+]
+
+
+def test_context_is_put_before_the_texts_as_doc_comet_reads_it(
+    environment: Callable[..., Path], model: Path
+) -> None:
+    python = environment(OLD=False, UNIFIED=False)
+    with CometProcess(EvaluateConfig(comet_python=python, comet_model=model)) as process:
+        # The hypothesis stands after the context of the reference.
+        assert process.score(IN_CONTEXT) == [3, len("the dog </s> a cat")]
+        # And what follows is scored alone again.
+        assert process.score(SEGMENTS) == [3, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("switches", "match"),
+    [
+        ({"OLD": True, "UNIFIED": False}, "does not read context"),
+        ({"OLD": False, "UNIFIED": True}, "does not average its tokens"),
+    ],
+)
+def test_a_model_that_cannot_read_context_is_refused(
+    environment: Callable[..., Path], model: Path, switches: dict[str, bool], match: str
+) -> None:
+    python = environment(**switches)
+    with (
+        CometProcess(EvaluateConfig(comet_python=python, comet_model=model)) as process,
+        pytest.raises(ModelError, match=match),
+    ):
+        process.score(IN_CONTEXT)

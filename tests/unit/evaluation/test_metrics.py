@@ -36,7 +36,8 @@ EXACT = Metric(
 @pytest.fixture
 def with_exact_match(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "METRICS", {**METRICS, "exact": EXACT})
-    monkeypatch.setattr("iada.cli.evaluate.METRICS", metrics.METRICS)
+    for module in ("iada.cli.evaluate", "iada.report.tables"):
+        monkeypatch.setattr(f"{module}.METRICS", metrics.METRICS)
 
 
 @pytest.mark.usefixtures("with_exact_match")

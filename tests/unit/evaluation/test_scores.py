@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,3 +241,23 @@ def test_empty_and_copied_outputs_are_counted() -> None:
     sources = ["s", "s", "s", "a b", "NATO", ""]
     # The last source is empty too, and the name is right as it is.
     assert empty_statistics(hypotheses, references, sources) == {"empty": 2, "copied": 1}
+
+
+def test_doc_comet_reads_the_sentences_before_of_source_and_reference(
+    hypotheses: list[Document], references: list[Document]
+) -> None:
+    scorer = LengthScorer()
+    config = EvaluateConfig(
+        comet_python=Path("python"), comet_model=Path("model"), doc_comet_context=2
+    )
+    found: dict[str, Any] = evaluate(
+        hypotheses, references, references, config=config, scorer=scorer
+    )
+    assert found["doc_comet"]["signature"] == "model:length|context:2|of:reference"
+    in_context = [segment for segment in scorer.seen if segment.context is not None]
+    assert len(in_context) == sum(map(len, references))
+    second, third = references[1].sentences[:2]
+    (last,) = (one for one in in_context if one.reference == references[1].sentences[2])
+    assert last.context == ((second, second), (third, third))
+    (first,) = (one for one in in_context if one.reference == references[1].sentences[0])
+    assert first.context == ()

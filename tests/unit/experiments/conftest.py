@@ -50,7 +50,9 @@ class Write:
         if self.act == "make room" and is_first:
             # What a cluster sends before the time limit.
             os.kill(os.getpid(), signal.SIGUSR2)
-        while self.act == "be told" and not (self.folder.parent / "go").exists():
+        for _ in range(2000 if self.act == "be told" else 0):
+            if (self.folder.parent / "go").exists():
+                break
             time.sleep(0.05)
         print("a message", file=sys.stderr)
         self.folder.mkdir()

@@ -13,6 +13,7 @@ from iada.errors import ConfigError, RunError
 from iada.experiments import cluster
 from iada.experiments.cluster import find_launcher
 from iada.experiments.scheduler import log_file, run_tasks
+from iada.storage import write_json
 
 submitit = pytest.importorskip("submitit", reason="needs the extra `cluster`")
 from submitit.slurm.slurm import SlurmInfoWatcher  # noqa: E402
@@ -140,8 +141,13 @@ def test_a_second_command_finds_the_job_of_the_first(
         time.sleep(0.05)
     assert second.exit_code() == 0
     assert task.is_finished()
-    # It has ended, so the same task would be a new job.
-    assert cluster._find_job(task, task.folder.parent / cluster.JOBS) is None
+    # It has ended, so the same task would be a new job; so it would if Slurm had forgotten it.
+    jobs = task.folder.parent / cluster.JOBS
+    assert cluster._find_job(task, jobs) is None
+    write_json(task.folder.with_name("slow.job.json"), {"attempt": "other", "job": "999"})
+    assert cluster._find_job(task, jobs) is None
+    (slurm / "999.state").write_text("PENDING", encoding="utf-8")
+    assert cluster._find_job(task, jobs) is not None
 
 
 def test_a_job_that_slurm_refuses_is_one_line(write: Callable[..., Any], slurm: Path) -> None:

@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from iada.method.losses import jensen_shannon, kl_divergence, symmetric_kl
+from iada.method.losses import (
+    AgreementTerm,
+    Terms,
+    jensen_shannon,
+    kl_divergence,
+    plain_losses,
+    symmetric_kl,
+)
 
 BOTH = [symmetric_kl, jensen_shannon]
 
@@ -80,3 +87,16 @@ def test_jensen_shannon_is_bounded_where_symmetric_kl_is_not() -> None:
     b = torch.tensor([[0.0, 100.0]], dtype=torch.float64)
     assert jensen_shannon(a, b).item() == pytest.approx(math.log(2))
     assert symmetric_kl(a, b).item() == pytest.approx(100)
+
+
+@pytest.mark.parametrize("stop_first", [None, True])
+def test_the_first_view_learns_from_the_agreement_unless_it_is_stopped(
+    stop_first: bool | None,
+) -> None:
+    term = AgreementTerm(0.5) if stop_first is None else AgreementTerm(0.5, stop_first=stop_first)
+    a, b = _logits(0).requires_grad_(), _logits(1).requires_grad_()
+    terms = Terms(nll_weights=(0.0, 0.0), agreement=term)
+    plain_losses([a, b], torch.zeros(4, dtype=torch.long), terms).total.backward()
+    assert (a.grad is not None and a.grad.abs().sum().item() > 0.01) == (not stop_first)
+    assert b.grad is not None
+    assert b.grad.abs().sum().item() > 0.01

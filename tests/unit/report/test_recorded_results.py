@@ -14,7 +14,7 @@ from iada.report.verdict import signed
 from iada.report.views import help_gains
 
 RECORDED = Path(__file__).parents[3] / "docs" / "results"
-CORPORA = ("mini-scarce", "mini", "bcontrast")
+CORPORA = ("mini-scarce", "mini-scarce-pair", "mini", "bcontrast")
 
 
 def read_page(corpus: str) -> str:
@@ -82,10 +82,15 @@ def test_tables_written_by_hand_have_the_recorded_means(
 def test_gains_in_the_text_are_the_recorded_ones(page: str, heading: str) -> None:
     text = (RECORDED.parents[1] / page).read_text(encoding="utf-8")
     section = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
-    found = find_material([RECORDED / "mini-scarce"]).experiments
-    gains = [gain for gain in help_gains(found) if gain.differences["s_bleu"].interval is not None]
+    # Of a system in both folders the second one has more seeds.
+    gains = {
+        gain.system: gain
+        for folder in ("mini-scarce", "mini-scarce-pair")
+        for gain in help_gains(find_material([RECORDED / folder]).experiments)
+        if gain.differences["s_bleu"].interval is not None
+    }
     assert len(gains) >= 2
-    for gain in gains:
+    for gain in gains.values():
         one = gain.differences["s_bleu"]
         assert one.interval is not None
         low, high = (signed(bound, 2) for bound in one.interval)

@@ -71,7 +71,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             with pq.ParquetFile(path) as table:
                 for batch in table.iter_batches(_ROWS):
                     yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         told = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path} cannot be read as Parquet or Arrow ({told}).") from None
 
