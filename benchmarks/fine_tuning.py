@@ -64,6 +64,9 @@ SHAPES = {
     "llama": Shape(
         layers=12, dim=512, feed_forward=1376, heads=8, vocabulary=32_000, windows=4, length=240
     ),
+    "small llama": Shape(
+        layers=4, dim=256, feed_forward=688, heads=4, vocabulary=8_000, windows=4, length=240
+    ),
     "tiny marian": Shape(
         layers=1, dim=32, feed_forward=64, heads=2, vocabulary=400, windows=2, length=16
     ),
@@ -161,7 +164,7 @@ def _model(name: str, shape: Shape) -> Any:
 
 
 def _encoding() -> Subwords:
-    return train_subwords(["a word and another"] * 3, vocabulary_size=300)
+    return train_subwords(["a word and another"] * 3, vocabulary_size=300, merges=2)
 
 
 def _steps(model: Any, shape: Shape) -> tuple[Callable[[], None], Callable[[], None]]:

@@ -76,7 +76,9 @@ def is_translated(path: Path, data: DataConfig | None = None) -> bool:
     data = data or folder.config().data
     hypothesis = _translation(folder, data)
     made = changed_at(weight_files(folder.best_model()))
-    is_newer = hypothesis.is_file() and hypothesis.stat().st_mtime >= made
+    # The details are written last: without them the translation was interrupted at its very end.
+    is_whole = hypothesis.is_file() and details_file(hypothesis).is_file()
+    is_newer = is_whole and hypothesis.stat().st_mtime >= made
     return is_newer and _translated_inputs(hypothesis) in (None, split_digests(data))
 
 

@@ -96,6 +96,7 @@ def test_the_lock_of_a_killed_command_is_taken_over(
         return ()
 
     monkeypatch.setattr("iada.experiments.scheduler.attempt", attempt)
+    monkeypatch.setattr("iada.data.mini.write_mini_corpus", lambda folder, config: folder)
     assert main(["experiment", "pos", f"--output={tmp_path}"]) == 0
     assert attempts == [True]
     assert not (root / ".lock").exists()
