@@ -17,7 +17,7 @@ from iada.cli.parsing import parse_dataclass, require_files
 from iada.config.data import Boundaries, DataConfig, Split
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import load_run_config
-from iada.errors import ConfigError
+from iada.errors import ConfigError, DataError
 from iada.evaluation.comet import with_own_comet
 from iada.evaluation.metrics import METRICS
 from iada.report.tables import MISSING, Cell, Column, Table, number_cell, significance_table
@@ -260,6 +260,13 @@ def _check_paths(command: EvaluateCommand) -> None:
     for folder in folders:
         RunFolder(folder).config()
         RunFolder(folder).best_model()
+    if command.run is not None:
+        for path in (_corpus(command) or RunFolder(command.run).config().data).paths("test"):
+            if not path.is_file():
+                raise DataError(
+                    f"{path} does not exist. If the corpus has moved, say where it is: "
+                    "`--data.folder FOLDER`."
+                )
 
 
 def _corpus(command: EvaluateCommand) -> DataConfig | None:
