@@ -64,8 +64,12 @@ def test_every_command_takes_a_decoder_only_run(
     assert shares["current"]["tokens"]["total"] == sum(map(len, encoded))
     assert shares["current"]["tokens"]["PRON"] > 2
     _run("augment", run, "--output", tmp_path / "copies", "--split", "dev")
-    original = (mini_corpus / "dev.de").read_text(encoding="utf-8")
-    assert (tmp_path / "copies" / "dev.1.de").read_text(encoding="utf-8") != original
+    originals = [(mini_corpus / f"dev.{side}").read_text(encoding="utf-8") for side in ("en", "de")]
+    copies = [
+        (tmp_path / "copies" / f"dev.1.{side}").read_text(encoding="utf-8") for side in ("en", "de")
+    ]
+    # Only the source is perturbed: other toolkits would learn a perturbed target as labels.
+    assert [copy == one for copy, one in zip(copies, originals, strict=True)] == [False, True]
     _run("report", run, "--output", tmp_path / "report.html")
 
     killed = tmp_path / "killed"

@@ -123,5 +123,5 @@ def test_training_without_the_prepared_folder_says_how_to_make_it(
     arguments: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
     assert main(["train", *arguments, "--output", str(tmp_path / "run")]) == 2
-    assert "Make it with `iada prepare`" in capsys.readouterr().err
+    assert "Write it with `iada prepare`" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

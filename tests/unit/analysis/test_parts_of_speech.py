@@ -195,7 +195,7 @@ def test_tags_are_gold_where_there_are_any(mini_corpus: Path, tmp_path: Path) ->
 
 def test_what_cannot_be_counted_is_refused(trained_run: Path, tmp_path: Path) -> None:
     data = DataConfig(folder=tmp_path, dev="dev.tsv")
-    with pytest.raises(DataError, match="gold tags need a corpus of plain text"):
+    with pytest.raises(DataError, match="gold tags need a split of plain text"):
         choose_tagger(data, "dev", "gold")
     with pytest.raises(ConfigError, match="`draws` must be at least 1, but is 0"):
         perturbed_shares(trained_run, draws=0)

@@ -296,7 +296,7 @@ def test_an_unknown_folder_is_not_overwritten(
 def test_other_architectures_are_refused(translator: DocumentTranslator, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="SimpleNamespace cannot be exported"):
         export_model(
-            SimpleNamespace(),
+            SimpleNamespace(config=SimpleNamespace(is_encoder_decoder=True)),
             translator.subwords,
             tmp_path / "x",
             quantization="float32",
