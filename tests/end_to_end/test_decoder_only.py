@@ -9,9 +9,11 @@ import pytest
 import yaml
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
+from iada.analysis.measure_agreement import measure_agreement
 from iada.cli.main import main
 from iada.decoding.translator import DocumentTranslator
 from iada.experiments.results import read_results
+from iada.method.importance import MEASURES
 
 UPDATES, EVERY = 20, 10
 
@@ -63,6 +65,9 @@ def test_every_command_takes_a_decoder_only_run(
     encoded = DocumentTranslator.load(run).subwords.encode([line for line in lines if line])
     assert shares["current"]["tokens"]["total"] == sum(map(len, encoded))
     assert shares["current"]["tokens"]["PRON"] > 2
+    answers = measure_agreement(run, mini_corpus / "contrastive.json")
+    # Its sides cannot be read without each other, so nothing can be taken away from one.
+    assert {"gnorm", "tnorm", "surprisal"} <= {*answers["hinges"]} <= {*MEASURES} - {"p_cxmi"}
     _run("augment", run, "--output", tmp_path / "copies", "--split", "dev")
     originals = [(mini_corpus / f"dev.{side}").read_text(encoding="utf-8") for side in ("en", "de")]
     copies = [

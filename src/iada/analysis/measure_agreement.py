@@ -40,6 +40,7 @@ from iada.runs.folder import RunFolder
 from iada.storage import write_json
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Answers = dict[str, dict[str, float]]
 """By question (`rank_source`, `rank_target`, `tags`, `hinges`) and then by measures and tag."""
 AGREEMENT_FILE = "measures.json"
@@ -107,9 +108,10 @@ class _Means:
     ) -> None:
         """Add the z-scores of the source tokens of some windows, given the tags of each."""
         for row, row_tags in enumerate(tags):
-            scored = group.scored[row, : len(row_tags)]
+            places = np.flatnonzero(group.ordinary[row])
+            scored = group.scored[row, places]
             for tag in np.unique(row_tags[scored]).tolist():
-                z = group.z[row, : len(row_tags)][scored & (row_tags == tag)]
+                z = group.z[row, places][scored & (row_tags == tag)]
                 self.add("tags", f"{measure} {NAMES[tag]}", float(z.sum()), len(z))
 
     def finished(self) -> Answers:
@@ -127,15 +129,15 @@ class _Means:
 class _Arrays:
     """The tokens of one side of some windows, each (rows, length)."""
 
-    def __init__(self, values: Floats, z: Floats, scored: npt.NDArray[np.bool_]) -> None:
-        self.values, self.z, self.scored = values, z, scored
-        """Importance, z-score, and whether a token is ordinary and has a score."""
+    def __init__(self, values: Floats, z: Floats, ordinary: Bools, scored: Bools) -> None:
+        self.values, self.z, self.ordinary, self.scored = values, z, ordinary, scored
+        """Importance, z-score, whether a token has a role, and whether it has a score too."""
 
     @classmethod
     def of(cls, group: MeasuredGroup) -> "_Arrays":
         ordinary = group.roles != Role.SPECIAL
         scored = ordinary if group.known is None else ordinary & group.known
-        columns = (group.importance.double(), group.z.double(), scored)
+        columns = (group.importance.double(), group.z.double(), ordinary, scored)
         return cls(*(column.cpu().numpy() for column in columns))
 
 
@@ -143,11 +145,14 @@ def _measured(
     translator: DocumentTranslator, windows: Windows, augment: AugmentConfig
 ) -> Iterator[tuple[list[int], dict[Measure, dict[str, MeasuredGroup]]]]:
     """Yield numbers of windows, and by measure and side what it says of their tokens."""
-    names = [name for name in get_args(Measure) if MEASURES[name].is_measured]
     sampler = TokenBatchSampler(windows.lengths(), max_tokens=_MAX_TOKENS, seed=1)
     collate = Collator(translator.subwords.special.pad)
     device = next(translator.model.parameters()).device
     observer = Observer(translator.model, state_point=augment.tnorm_at)
+    # The sides of a decoder-only model cannot be read apart from their context.
+    asked = [name for name in get_args(Measure) if MEASURES[name].is_measured]
+    if len(observer.streams) == 1:
+        asked = [name for name in asked if MEASURES[name].needs != "contrast"]
     try:
         for keys in sampler:
             batch = to_device(collate(windows.__getitems__(keys)), device)
@@ -156,7 +161,7 @@ def _measured(
                 [number for _, number in keys],
                 {
                     name: measure_batch(observer, batch, replace(plain, measure=name), seed=1)
-                    for name in names
+                    for name in asked
                 },
             )
     finally:

@@ -141,17 +141,8 @@ def perturbed_shares(
         word_starts=word_starts,
     )
     counts = np.zeros((len(_ROLES), 3, len(NAMES)))
-    is_text = ~np.isin(np.asarray(store.source.ids), store.special.all)
     for number, batch in enumerate(batches):
-        # Without what is special everywhere: the tokens of a window that have a role, in order.
-        rows = [
-            row[chosen.astype(bool)]
-            for row, chosen in zip(
-                window_tags(windows, tags, batch.numbers),
-                window_tags(windows, is_text.astype(np.int64), batch.numbers),
-                strict=True,
-            )
-        ]
+        rows = window_tags(windows, tags, batch.numbers)
         generator = seeded_generator(seed, "parts_of_speech", number)
         counts += _count(batch.groups["source"], rows, draws, generator)
     context, current = (RoleShares(*role) for role in counts)
@@ -163,11 +154,10 @@ def perturbed_shares(
 def window_tags(
     windows: Windows, tags: npt.NDArray[np.int64], numbers: Sequence[int]
 ) -> list[npt.NDArray[np.int64]]:
-    """Return the tags of the source tokens of windows, given by number.
+    """Return the tags of the source tokens of windows that have a role, in their order.
 
     Args:
-        windows: whose sentences to take; in a frame with one token after each sentence, the tags
-            stand where the tokens do.
+        windows: whose sentences to take.
         tags: (tokens,), of all source tokens of the store; see `token_tags`.
         numbers: which windows.
     """
@@ -175,7 +165,12 @@ def window_tags(
     chosen = np.array(numbers)
     stops = spans.stop if spans.end is None else spans.end
     begins, ends = offsets[spans.first[chosen]], offsets[stops[chosen]]
-    return [tags[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    ids, special = np.asarray(windows.store.source.ids), windows.store.special.all
+    return [
+        # What a frame writes around and between sentences has no tag, wherever it stands.
+        tags[begin:end][~np.isin(ids[begin:end], special)]
+        for begin, end in zip(begins, ends, strict=True)
+    ]
 
 
 def choose_tagger(data: DataConfig, split: Split, name: Literal["auto", "gold", "hanta"]) -> Tagger:

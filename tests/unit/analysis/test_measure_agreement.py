@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from iada.analysis.measure_agreement import (
     AGREEMENT_FILE,
     Answers,
+    _Arrays,
+    _Means,
     agreement_of_run,
     average_ranks,
     hinge_tokens,
@@ -115,6 +117,15 @@ def test_every_pair_that_scores_the_same_tokens_has_a_correlation(answers: Answe
     assert all(-1 <= value <= 1 for value in values)
     # Both come from the same gradient.
     assert answers["rank_source"]["gnorm grad_input"] > 0.3
+
+
+def test_tags_follow_tokens_wherever_a_frame_puts_them() -> None:
+    ordinary = np.array([[False, True, False, True, True]])
+    scored = np.array([[False, True, False, False, True]])
+    group = _Arrays(np.ones((1, 5)), array(9, 1, 9, 5, 3)[None], ordinary, scored)
+    means = _Means()
+    means.add_tags("gnorm", group, [np.array([0, 1, 1])])
+    assert means.finished() == {"tags": {f"gnorm {NAMES[0]}": 1, f"gnorm {NAMES[1]}": 3}}
 
 
 def test_z_scores_of_all_tags_together_cancel_out(answers: Answers) -> None:
