@@ -28,7 +28,7 @@ class AugmentCommand:
 
     `perturb` writes copies whose tokens are replaced by importance. `back_translate` and
     `forward_translate` write a corpus of the real training documents and as many synthetic ones; if
-    that is interrupted, the same command goes on.
+    that is interrupted, the same command resumes.
     """
 
     run: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")] = None
