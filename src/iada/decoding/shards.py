@@ -14,10 +14,12 @@ import json
 import multiprocessing
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -144,6 +146,7 @@ def helped(count: int, work: Callable[..., object], *arguments: object) -> Itera
         helper.start()
     torch.set_num_threads(share)
     try:
+        _await(store, helpers)
         yield _meet(store, 0, count)
         for helper in helpers:
             helper.join()
@@ -170,6 +173,7 @@ def _help(
     begin_worker()
     torch.set_num_threads(threads)
     store = TCPStore("127.0.0.1", port, count, timeout=_MEETING)
+    store.set(f"here {rank}", "")
     try:
         work(*arguments, _meet(store, rank, count))
         torch.distributed.destroy_process_group()
@@ -177,6 +181,21 @@ def _help(
         # Said by the main process: this one has no place to say it.
         store.set(f"error {rank}", str(error))
         sys.exit(2)
+
+
+def _await(store: Any, helpers: Sequence[SpawnProcess]) -> None:
+    """Wait until all helpers are there; the library would wait for one that has died."""
+    missing = dict(enumerate(helpers, start=1))
+    while missing:
+        for rank, helper in list(missing.items()):
+            if store.check([f"here {rank}"]):
+                del missing[rank]
+            elif not helper.is_alive():
+                raise RunError(
+                    f"A process that was to share the work ended with code {helper.exitcode} before"
+                    " it began. Is there enough memory? Set `decode.processes: 1` to work without."
+                )
+        time.sleep(0.02)
 
 
 def _meet(store: Any, rank: int, count: int) -> Processes:

@@ -1,7 +1,8 @@
 """Documents spread over processes: each once, evenly, and joined in the order of the input."""
 
 import multiprocessing
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,22 @@ def test_helpers_share_the_work_and_are_gone_afterwards() -> None:
     assert torch.get_num_threads() == threads
     with helped(1, _square, [1]) as processes:
         assert processes is SINGLE
+
+
+class _Fatal:
+    """Ends the process that is to work with it, before it can say anything."""
+
+    def __reduce__(self) -> tuple[Callable[[int], object], tuple[int]]:
+        return os._exit, (3,)
+
+
+def test_a_helper_that_dies_at_once_is_not_waited_for() -> None:
+    with (
+        pytest.raises(RunError, match=r"ended with code 3 before it began\."),
+        helped(2, _square, _Fatal()),
+    ):
+        pytest.fail("nobody shares the work")
+    assert multiprocessing.active_children() == []
 
 
 def test_what_stops_a_helper_is_said_by_the_main_process() -> None:
