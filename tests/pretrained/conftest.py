@@ -13,11 +13,21 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
-from tokenizers import ByteLevelBPETokenizer, Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import (
+    BertWordPieceTokenizer,
+    ByteLevelBPETokenizer,
+    Tokenizer,
+    models,
+    pre_tokenizers,
+    trainers,
+)
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
     BartTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertTokenizer,
     Gemma2Config,
     Gemma2ForCausalLM,
     GemmaTokenizer,
@@ -291,6 +301,27 @@ def _pegasus(text: list[str], folder: Path) -> tuple[Any, Any]:
     return tokenizer, PegasusForConditionalGeneration(config)
 
 
+def _bert(text: list[str], folder: Path) -> tuple[Any, Any]:
+    """Make an encoder that reads lower case, saved with its masked language model."""
+    special = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    learned = BertWordPieceTokenizer(lowercase=True)
+    learned.train_from_iterator(text, vocab_size=350, special_tokens=special, show_progress=False)
+    learned.save_model(str(folder))
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    config = BertConfig(
+        # Rows of the matrix beyond the vocabulary stand for nothing.
+        vocab_size=len(tokenizer) + 3,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=256,
+        initializer_range=0.3,
+        pad_token_id=0,
+    )
+    return tokenizer, BertForMaskedLM(config)
+
+
 MAKERS: dict[str, Callable[[list[str], Path], tuple[Any, Any]]] = {
     "marian": _marian,
     "marian_multilingual": lambda text, folder: _marian(text, folder, (">>deu<<", ">>fra<<")),
@@ -300,6 +331,7 @@ MAKERS: dict[str, Callable[[list[str], Path], tuple[Any, Any]]] = {
     "nllb": _nllb,
     "t5": _t5,
     "bart": _bart,
+    "bert": _bert,
     "pegasus": _pegasus,
     "llama": _llama,
     "qwen": _qwen,

@@ -92,6 +92,9 @@ class ExperimentConfig:
     mbart: str | None = None
     """Folder or hub name of an mBART, for the row of `main` that starts from one; without it the
     row is left out."""
+    bert: str | None = None
+    """Folder or hub name of a BERT of the source language, for the two rows of `main` whose encoder
+    it is; without it the rows are left out."""
     dry_run: bool = False
     """List the runs and what each experiment uses, and stop."""
 

@@ -42,6 +42,7 @@ ARCHITECTURES: dict[Architecture, Traits] = {
         keys=("wide_layers", "after", "context_sides"),
         sides=("encoder",),
         source_only=("encoder",),
+        pretrained=True,
     ),
     "gtrans": Traits("G-Transformer", ends="each", keys=("wide_layers",), pretrained=True),
     "han": Traits(
@@ -126,7 +127,8 @@ class ModelConfig:
     encoder-decoder (Marian, mBART, M2M100, NLLB, T5, BART and others) or a decoder-only model
     (Llama, Qwen, Gemma, Mistral and others). The keys of size, dropout and positions below, and
     those of `subwords`, are then the checkpoint's. With `architecture: gtrans` its attentions are
-    put into an mBART."""
+    put into an mBART. With `flat` or `gtrans` and a BERT, that is the encoder, with its own
+    tokenizer for the source; the keys are then those of the decoder and of the target."""
     source_code: str | None = None
     """The pre-trained model's own code of the source language, such as `eng_Latn`, where it does
     not follow from `data.source_language`; for a decoder-only model the name in its template."""

@@ -65,7 +65,8 @@ class TrainConfig:
     """Run folder whose model's weights and encoding the run starts from; what its model lacks stays
     random. By default everything is random."""
     start_rate: float = 0.2
-    """Learning rate of the weights loaded by `start`, as a share of that of the new ones."""
+    """Learning rate of the weights loaded by `start`, and of those of a BERT that is the encoder,
+    as a share of that of the new ones."""
     learning_rate: float = 5e-4
     """Peak learning rate, reached at the end of the warm-up."""
     warmup_updates: int = 4000

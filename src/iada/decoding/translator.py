@@ -36,10 +36,9 @@ from iada.decoding.shards import SINGLE, Processes
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput, Wavefront
 from iada.errors import ModelError
 from iada.method.selection import at_least_float32
-from iada.models.adapters import ADAPTER_CONFIG, load_merged
 from iada.models.build import automatic_class, register_models
 from iada.models.observation import Observer
-from iada.models.pretrained import load_pretrained
+from iada.models.pretrained import ADAPTER_CONFIG, load_merged, load_pretrained
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 

@@ -24,6 +24,7 @@ from iada.experiments.systems import (
     WITH_WORD_DROPOUT,
     WORD_DROP,
     WORD_REPLACE,
+    bert_rows,
     changed_row,
     control_rows,
     gtrans_mbart,
@@ -76,7 +77,8 @@ def experiment_names() -> tuple[str, ...]:
 
 
 def _main(ranges: Ranges) -> Experiment:
-    mbart, left_out = gtrans_mbart(on_architecture(DOC2DOC, "gtrans"), ranges.mbart)
+    mbart, without_mbart = gtrans_mbart(on_architecture(DOC2DOC, "gtrans"), ranges.mbart)
+    bert, without_bert = bert_rows(ranges.bert)
     rows = (
         SENTENCE_LEVEL,
         DOC2DOC,
@@ -85,6 +87,7 @@ def _main(ranges: Ranges) -> Experiment:
         plain_row("bpe_dropout", "BPE-dropout"),
         plain_row("cipher", "CipherDAug"),
         *(on_architecture(DOC2DOC, name) for name, *_ in SYSTEMS),
+        *bert,
         *mbart,
         # Published with word dropout, which is worth something by itself.
         *(on_architecture(WORD_DROP, name) for name in WITH_WORD_DROPOUT),
@@ -101,7 +104,7 @@ def _main(ranges: Ranges) -> Experiment:
         "doc2doc",
         navigation="Main",
         tables=("systems", "costs"),
-        left_out=left_out,
+        left_out=(*without_bert, *without_mbart),
     )
 
 

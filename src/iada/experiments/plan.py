@@ -68,6 +68,8 @@ class Ranges:
     """Replacement probabilities of the uniform control, besides the usual 0.1."""
     mbart: str | None = None
     """Folder or hub name of an mBART, for the row that starts from one."""
+    bert: str | None = None
+    """Folder or hub name of a BERT, for the rows whose encoder it is."""
 
 
 @dataclass(frozen=True)

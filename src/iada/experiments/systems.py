@@ -159,3 +159,21 @@ def gtrans_mbart(
         ("train.label_smoothing", 0.2),
     )
     return (changed_row(gtrans, "gtrans_mbart", label, *recipe),), ()
+
+
+def bert_rows(checkpoint: str | None) -> tuple[tuple[PlannedRow, ...], tuple[str, ...]]:
+    """Return the rows of systems whose encoder is a BERT; without a checkpoint, what they need.
+
+    Reconstructions: no recipe is published. The decoder is that of the row from scratch, the
+    encoder learns at `train.start_rate`, and everything else is the usual.
+    """
+    rows = []
+    names: tuple[Architecture, ...] = ("flat", "gtrans")
+    for name in names:
+        row = on_architecture(DOC2DOC, name)
+        label = f"{row.label} + BERT (reconstruction)"
+        given = ("model.pretrained", str(checkpoint))
+        rows.append(changed_row(row, f"{name}_bert", label, given))
+    if checkpoint is None:
+        return (), tuple(f"{row.label}: give a checkpoint with `--bert`" for row in rows)
+    return tuple(rows), ()

@@ -8,7 +8,7 @@ all ask it. A further Ω is a class, a line in `REPLACEMENTS` and its name in `A
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.config.method import AugmentConfig
+from iada.data.tokens.paired_subwords import PairedSubwords
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import Subwords
 from iada.errors import ModelError
@@ -88,6 +89,21 @@ class Replace:
         return self.candidates[drawn].to(ids.dtype)
 
 
+@dataclass(frozen=True)
+class BySide:
+    """Replace a token by one of its own vocabulary, where source and target have one each."""
+
+    source_begins: int
+    """First id of the source's vocabulary."""
+    source: Replacement
+    target: Replacement
+
+    def __call__(self, ids: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw for every position from both vocabularies, and keep what is of the token's own."""
+        target, source = self.target(ids, generator), self.source(ids, generator)
+        return torch.where(ids >= self.source_begins, source, target)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """What is known of the tokens of a stream."""
@@ -103,6 +119,10 @@ class Vocabulary:
     """The `<mask>` token, if there is one."""
     word_starts: tuple[bool, ...] | None = None
     """For each id whether a word begins with it; None if that is not known."""
+    source_begins: int | None = None
+    """First id of the source, where it has a vocabulary of its own; `mask_id` is the target's."""
+    source_mask_id: int | None = None
+    """The `[MASK]` token of such a source."""
 
     @classmethod
     def of_tokenizer(cls, tokenizer: Any) -> "Vocabulary":
@@ -111,13 +131,15 @@ class Vocabulary:
         Of the last, all special and all added tokens are reserved: T5's sentinels, the language
         codes of mBART and NLLB, `<unk>`.
         """
+        if isinstance(tokenizer, PairedSubwords):
+            return cls._of_both(tokenizer)
         if isinstance(tokenizer, Subwords | PretrainedSubwords):
             return cls(
                 owner="the vocabulary",
                 size=len(tokenizer),
                 reserved_ids=frozenset(tokenizer.reserved_ids),
                 mask_id=tokenizer.special.mask,
-                word_starts=_word_starts(tokenizer.tokenizer.get_vocab(), len(tokenizer)),
+                word_starts=_word_starts(tokenizer.tokenizer.get_vocab().items(), len(tokenizer)),
             )
         pieces: dict[str, int] = tokenizer.get_vocab()
         size = 1 + max(pieces.values())
@@ -129,7 +151,21 @@ class Vocabulary:
             size=size,
             reserved_ids=frozenset(reserved),
             mask_id=tokenizer.mask_token_id,
+            word_starts=_word_starts(pieces.items(), size),
+        )
+
+    @classmethod
+    def _of_both(cls, subwords: PairedSubwords) -> "Vocabulary":
+        size = len(subwords)
+        pieces = zip(subwords.pieces(range(size)), range(size), strict=True)
+        return cls(
+            owner="the vocabulary",
+            size=size,
+            reserved_ids=frozenset(subwords.reserved_ids),
+            mask_id=subwords.special.mask,
             word_starts=_word_starts(pieces, size),
+            source_begins=subwords.source_begins,
+            source_mask_id=subwords.special.source_mask,
         )
 
     @classmethod
@@ -157,15 +193,27 @@ class Vocabulary:
         """Return the part that an embedding matrix of `size` rows can look up."""
         return replace(self, size=min(self.size, size))
 
+    def sides(self) -> tuple["Vocabulary", "Vocabulary"] | None:
+        """Return the vocabularies of source and target where these differ, else None."""
+        if self.source_begins is None or self.size <= self.source_begins:
+            return None
+        reserved = self.reserved_ids
+        if reserved is not None:
+            reserved |= {*range(self.source_begins)}
+        source = replace(
+            self, reserved_ids=reserved, mask_id=self.source_mask_id, source_begins=None
+        )
+        return source, self.limited_to(self.source_begins)
 
-def _word_starts(pieces: Mapping[str, int], size: int) -> tuple[bool, ...]:
-    """Return for each id whether a word begins with it.
+
+def _word_starts(pieces: Iterable[tuple[str, int]], size: int) -> tuple[bool, ...]:
+    """Return for each id whether a word begins with it, given all pieces and their ids.
 
     That is a piece with the sign of a space before it, and punctuation, so that the full stop after
     a word is not part of it. Bytes continue a word.
     """
     starts = [False] * size
-    for piece, number in pieces.items():
+    for piece, number in pieces:
         is_text = any(character.isalnum() for character in piece)
         starts[number] = piece.startswith(_SPACES) or not is_text
     return tuple(starts)
@@ -214,7 +262,12 @@ def make_replacement(config: AugmentConfig, vocabulary: Vocabulary) -> Replaceme
     if not config.replaces:
         return Keep()
     kind = config.drop if config.replacement == "drop" else config.replacement
-    return REPLACEMENTS[kind](vocabulary)
+    make = REPLACEMENTS[kind]
+    sides = vocabulary.sides()
+    if sides is None:
+        return make(vocabulary)
+    assert vocabulary.source_begins is not None
+    return BySide(vocabulary.source_begins, *map(make, sides))
 
 
 def word_start_table(config: AugmentConfig, vocabulary: Vocabulary) -> Tensor | None:

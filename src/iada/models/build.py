@@ -29,6 +29,7 @@ from transformers import (
 
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
+from iada.models.bert import BERT_MODELS
 from iada.models.docflat import DocFlatModel
 from iada.models.document import DocumentModel
 from iada.models.flat import FlatModel
@@ -116,7 +117,7 @@ MODELS: dict[str, type[DocumentModel]] = {
 
 def register_models() -> None:
     """Tell `transformers` about our models, so that its automatic classes load them."""
-    models: list[Any] = [*MODELS.values(), GTransMBartModel]
+    models: list[Any] = [*MODELS.values(), *BERT_MODELS.values(), GTransMBartModel]
     for model in models:
         config = model.config_class
         AutoConfig.register(config.model_type, config, exist_ok=True)
@@ -185,7 +186,25 @@ def build_model(
         special: ids of the special tokens.
         context: `windows.context`, which context modules need to know.
     """
-    sizes: dict[str, Any] = dict(
+    sizes = model_sizes(config, vocabulary_size, special)
+    if config.architecture == "doc2doc":
+        model = MarianMTModel(MarianConfig(**sizes))
+    else:
+        architecture = MODELS[config.architecture]
+        settings = sizes | window_settings(config, special, context)
+        model = architecture(architecture.config_class(**settings))
+    for module in model.modules():
+        if isinstance(module, nn.ReLU):
+            # The same values and gradients without a second copy of the widest activations.
+            module.inplace = True
+    use_cheap_dropout(model)
+    model.generation_config = scratch_generation(config, special)
+    return model
+
+
+def model_sizes(config: ModelConfig, vocabulary_size: int, special: SpecialIds) -> dict[str, Any]:
+    """Return the settings of a stock model; arguments as in `build_model`."""
+    return dict(
         vocab_size=vocabulary_size,
         decoder_vocab_size=vocabulary_size,
         d_model=config.dim,
@@ -210,16 +229,11 @@ def build_model(
         decoder_start_token_id=special.bos,
         forced_eos_token_id=None,
     )
-    if config.architecture == "doc2doc":
-        model = MarianMTModel(MarianConfig(**sizes))
-    else:
-        model = _document_model(config, sizes, special, context)
-    for module in model.modules():
-        if isinstance(module, nn.ReLU):
-            # The same values and gradients without a second copy of the widest activations.
-            module.inplace = True
-    use_cheap_dropout(model)
-    model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+
+
+def scratch_generation(config: ModelConfig, special: SpecialIds) -> GenerationConfig:
+    """Return settings for `generate`: no special token but the end is ever said."""
+    return GenerationConfig(  # type: ignore[no-untyped-call]
         pad_token_id=special.pad,
         bos_token_id=special.bos,
         eos_token_id=special.eos,
@@ -227,27 +241,21 @@ def build_model(
         max_length=config.max_positions,
         suppress_tokens=[special.pad, special.bos, special.unk, special.sep, special.mask],
     )
-    return model
 
 
-def _document_model(
-    config: ModelConfig, sizes: dict[str, Any], special: SpecialIds, context: int
-) -> DocumentModel:
-    architecture = MODELS[config.architecture]
-    return architecture(
-        architecture.config_class(
-            **sizes,
-            sep_token_id=special.sep,
-            unk_token_id=special.unk,
-            context=context,
-            ends=config.traits.ends,
-            restarts_positions=config.traits.restarts_positions,
-            context_sides=config.sides,
-            wide_layers=config.wide,
-            stop_context=config.stops_context,
-            frozen_context=bool(config.frozen_context),
-            gate=config.gate or "soft",
-            far_context=config.far,
-            after=config.after,
-        )
+def window_settings(config: ModelConfig, special: SpecialIds, context: int) -> dict[str, Any]:
+    """Return what a document-level model has on top of `model_sizes`."""
+    return dict(
+        sep_token_id=special.sep,
+        unk_token_id=special.unk,
+        context=context,
+        ends=config.traits.ends,
+        restarts_positions=config.traits.restarts_positions,
+        context_sides=config.sides,
+        wide_layers=config.wide,
+        stop_context=config.stops_context,
+        frozen_context=bool(config.frozen_context),
+        gate=config.gate or "soft",
+        far_context=config.far,
+        after=config.after,
     )

@@ -53,7 +53,8 @@ class Stream:
     which ends where the last label of its row stands."""
     groups: tuple[RoleGroup, ...]
     vocabulary_size: int
-    """Number of rows of the embedding matrix: ids that the stream can hold."""
+    """Ids that the stream can hold are below this number: rows of the embedding matrix, and those
+    of the target before it where the source has a vocabulary of its own."""
 
     def present(self, batch: Batch) -> Tensor:
         """(rows, length) bool: positions that are not padding."""
@@ -100,16 +101,17 @@ class Changes:
 class Observer:
     """Hooks on one model; `forward` runs it and returns an `Observation`.
 
-    Two attributes of a model or its stacks, both optional, are respected. `model.window_inputs`
-    names further keys of the batch that its forward takes. `stack.topmost` is the normalisation
-    whose input TNorm reads, or its name below the stack; without it the last one executed is.
+    Three attributes of a model or its stacks, all optional, are respected. `model.window_inputs`
+    names further keys of the batch that its forward takes. `model.source_begins` is the first id of
+    a source with a vocabulary of its own. `stack.topmost` is the normalisation whose input TNorm
+    reads, or its name below the stack; without it the last one executed is.
     """
 
     def __init__(self, model: nn.Module, *, state_point: StatePoint = "pre_norm") -> None:
         self.model = model
         stacks = _stacks(model)
         lookups = [_lookup(stack) for stack in stacks]
-        self.streams = _streams(lookups)
+        self.streams = _streams(lookups, getattr(model, "source_begins", 0))
         self._inputs = ("input_ids", "attention_mask", "decoder_input_ids")[: 1 + len(stacks)]
         self._window_inputs: tuple[str, ...] = getattr(model, "window_inputs", ())
         self._positions: Tensor | None = None
@@ -281,9 +283,10 @@ def _stacks(model: nn.Module) -> tuple[nn.Module, ...]:
     )
 
 
-def _streams(lookups: list[nn.Module]) -> tuple[Stream, ...]:
+def _streams(lookups: list[nn.Module], source_begins: int) -> tuple[Stream, ...]:
     """Describe the streams that the embedding lookups of a model's stacks read."""
     sizes = [len(cast(Tensor, lookup.weight)) for lookup in lookups]
+    sizes[0] += source_begins
     source, target = RoleGroup("source", "source_roles"), RoleGroup("target", "target_roles")
     if len(lookups) == 1:
         groups = (source, target)

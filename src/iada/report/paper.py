@@ -192,8 +192,16 @@ _MAIN_LINES: tuple[Line, ...] = (
     ),
     ("IADA Repl + TNorm", _method(_TNORM), (26.1, 29.7, 29.7, 26.3, 28.5, 20.8, 32.8, 34.8, 60.3)),
     ("IADA Repl + GNorm", _method(_GNORM), (26.2, 29.6, 29.8, 26.4, 28.7, 22.1, 33.0, 35.1, 60.4)),
-    ("FlatTrans + BERT", None, (26.6, None, None, 24.5, None, None, 32.0, None, None)),
-    ("GTrans + BERT", None, (26.8, None, None, 26.1, None, None, 32.4, None, None)),
+    (
+        "FlatTrans + BERT",
+        _architecture("flat", pretrained=""),
+        (26.6, None, None, 24.5, None, None, 32.0, None, None),
+    ),
+    (
+        "GTrans + BERT",
+        _architecture("gtrans", pretrained=""),
+        (26.8, None, None, 26.1, None, None, 32.4, None, None),
+    ),
     (
         "GTrans + mBART",
         {

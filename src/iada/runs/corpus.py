@@ -1,9 +1,11 @@
 """The data of a run: a prepared corpus, or documents read and segmented in memory."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from iada.config.base import require
 from iada.config.data import Split
 from iada.config.run import RunConfig
 from iada.data.documents import ParallelDocument
@@ -11,14 +13,21 @@ from iada.data.formats import readers
 from iada.data.prepared.encoding import Workers, pretokenized
 from iada.data.prepared.prepared_corpus import PreparedCorpus
 from iada.data.prepared.store import Offsets, TokenStore
+from iada.data.tokens.checkpoint_facts import is_encoder
 from iada.data.tokens.ciphers import learn_ciphers
 from iada.data.tokens.languages import language_name
+from iada.data.tokens.paired_subwords import PairedSubwords, WordPieces
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SPACE, SubwordEncoding, Subwords, train_subwords
 from iada.data.windows.conditions import context_noise, sha256_of_numbers, subset_documents
 from iada.data.windows.drawn import CipheredWindows, ResegmentedWindows
-from iada.data.windows.families import check_window_length, pretrained_frame, prompt_frame
+from iada.data.windows.families import (
+    check_window_length,
+    paired_frame,
+    pretrained_frame,
+    prompt_frame,
+)
 from iada.data.windows.frame import Frame
 from iada.data.windows.rich import rich_windows
 from iada.data.windows.spans import split_long_sentences
@@ -29,19 +38,27 @@ from iada.storage import sha256
 
 def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     """Return what the model of a run reads around and between the sentences of a window."""
+    model = config.model
+    if isinstance(subwords, PairedSubwords):
+        check_window_length(config.windows, subwords)
+        longest, rule = config.windows.max_length, f"at most {model.max_positions}, the decoder's"
+        require(longest <= model.max_positions, "windows.max_length", rule, longest)
+        frame = paired_frame(subwords, model.traits.ends)
+        return replace(frame, target_context=model.target_context, after=model.after)
     if isinstance(subwords, PretrainedSubwords):
         check_window_length(config.windows, subwords)
         frame = pretrained_frame(subwords, config.model.template)
-        if config.model.architecture == "doc2doc":
+        if model.architecture == "doc2doc":
             return frame
-        if subwords.settings.family not in ("mbart", "mbart50"):
+        takes_mbart = model.architecture == "gtrans"
+        if not takes_mbart or subwords.settings.family not in ("mbart", "mbart50"):
+            able = "a BERT or an mBART" if takes_mbart else "a BERT"
             raise ModelError(
-                f"`model.architecture: {config.model.architecture}` can be put into mBART alone, "
-                f"but {subwords.settings.model} is another model ({subwords.settings.family}). "
-                "Choose `doc2doc`, or an mBART."
+                f"`model.architecture: {model.architecture}` can be put into {able} alone, but "
+                f"{subwords.settings.model} is another model ({subwords.settings.family}). Choose "
+                f"`doc2doc`, or {able}."
             )
-        return replace(frame, ends=config.model.traits.ends)
-    model = config.model
+        return replace(frame, ends=model.traits.ends)
     if model.architecture == "causal":
         languages = (config.data.source_language, config.data.target_language)
         source, target = map(language_name, languages)
@@ -55,10 +72,15 @@ def run_frame(config: RunConfig, subwords: SubwordEncoding) -> Frame:
     )
 
 
-def pretrained_subwords(config: RunConfig) -> PretrainedSubwords | None:
-    """Load the tokenizer of the pre-trained model that a run starts from, if there is one."""
+def pretrained_subwords(config: RunConfig) -> PretrainedSubwords | WordPieces | None:
+    """Load the tokenizer of the pre-trained model that a run starts from, if there is one.
+
+    That of a BERT is for the source alone.
+    """
     if config.model.pretrained is None:
         return None
+    if config.model.architecture != "doc2doc" and is_encoder(config.model.pretrained):
+        return WordPieces.from_checkpoint(config.model.pretrained)
     return PretrainedSubwords.from_checkpoint(
         config.model.pretrained,
         source_language=config.data.source_language,
@@ -92,19 +114,12 @@ def load_corpus(config: RunConfig, subwords: SubwordEncoding | None = None) -> C
     """
     if config.data.prepared is not None:
         return _open_prepared(PreparedCorpus.open(config.data.prepared), config, subwords)
-    subwords = subwords or pretrained_subwords(config)
+    given = subwords or pretrained_subwords(config)
     train, dev = read_split(config, "train"), read_split(config, "dev")
-    if subwords is None:
-        moses = configured_moses(config.data, config.subwords)
-        ciphers = learn_ciphers(train, config.augment, tags=config.subwords.tags)
-        subwords = train_subwords(
-            pretokenized(train, moses, Workers(1), ciphers=ciphers, tags=config.subwords.tags),
-            vocabulary_size=config.subwords.vocabulary_size,
-            merges=config.subwords.merges,
-            moses=moses,
-            ciphers=ciphers,
-            tags=config.subwords.tags,
-        )
+    if given is None or isinstance(given, WordPieces):
+        subwords = _learn_subwords(config, train, given)
+    else:
+        subwords = given
     ciphers = subwords.ciphers if config.augment.reads_ciphers else None
     return _corpus(
         TokenStore.build(train, subwords, ciphers=ciphers),
@@ -112,6 +127,27 @@ def load_corpus(config: RunConfig, subwords: SubwordEncoding | None = None) -> C
         config,
         subwords,
     )
+
+
+def _learn_subwords(
+    config: RunConfig, train: list[ParallelDocument], source: WordPieces | None
+) -> SubwordEncoding:
+    """Learn an encoding of both sides; only of the target where the source has one."""
+    moses = configured_moses(config.data, config.subwords)
+    ciphers = learn_ciphers(train, config.augment, tags=config.subwords.tags)
+    text: Iterable[str] = (sentence for one in train for sentence in one.target.sentences)
+    if source is None:
+        tags = config.subwords.tags
+        text = pretokenized(train, moses, Workers(1), ciphers=ciphers, tags=tags)
+    learned = train_subwords(
+        text,
+        vocabulary_size=config.subwords.vocabulary_size,
+        merges=config.subwords.merges,
+        moses=moses,
+        ciphers=ciphers,
+        tags=config.subwords.tags,
+    )
+    return learned if source is None else PairedSubwords(source, learned)
 
 
 def _corpus(
@@ -152,7 +188,13 @@ def check_prepared(
     """Refuse to serve a run whose corpus or encoding, known or not, is another one."""
     fingerprint = None
     if config.model.pretrained is not None:
-        own = subwords if isinstance(subwords, PretrainedSubwords) else pretrained_subwords(config)
+        own: PretrainedSubwords | WordPieces | None
+        if isinstance(subwords, PairedSubwords):
+            own = subwords.source
+        elif isinstance(subwords, PretrainedSubwords):
+            own = subwords
+        else:
+            own = pretrained_subwords(config)
         fingerprint = None if own is None else own.fingerprint()
     prepared.check_settings(config.data, config.subwords, config.augment, fingerprint)
 
@@ -161,6 +203,8 @@ def _same_encoding(known: SubwordEncoding | None, found: SubwordEncoding) -> boo
     """Whether a prepared corpus has the encoding of the run, as far as that is known."""
     if isinstance(known, Subwords) and isinstance(found, Subwords):
         return known.tokenizer.to_str() == found.tokenizer.to_str()
+    if isinstance(known, PairedSubwords) and isinstance(found, PairedSubwords):
+        return _same_encoding(known.target, found.target)
     # Fingerprints of pre-trained tokenizers are among the settings.
     return known is None or type(known) is type(found)
 

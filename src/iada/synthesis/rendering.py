@@ -87,7 +87,7 @@ class Rendering:
         position = 0
         for swap in replaced:
             parts[-1] += ids[position : swap.start]
-            if swap.id == subwords.special.mask:
+            if swap.id in subwords.special.masks:
                 parts.append([])
             else:
                 parts[-1].append(swap.id)

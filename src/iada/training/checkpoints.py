@@ -27,7 +27,7 @@ from transformers.trainer_callback import ExportableState
 
 from iada.errors import RunError
 from iada.method.lagged import ScoreMemory
-from iada.models.adapters import has_adapters, load_adapter_weights
+from iada.models.pretrained import has_adapters, load_adapter_weights
 from iada.runs.folder import write_manifest
 from iada.storage import remove_folder, sync, sync_folder
 

@@ -26,7 +26,7 @@ from iada.data.tokens.pretrained_subwords import load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.errors import RunError
 from iada.evaluation.model_card import CARD, render_card
-from iada.models.adapters import (
+from iada.models.pretrained import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     has_adapters,

@@ -27,6 +27,7 @@ from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import RunError
 from iada.method.perturbation import Vocabulary
+from iada.models.bert import BertDocumentModel
 from iada.models.pretrained import start_model
 from iada.models.start import StartReport, load_weights
 from iada.runs.corpus import Corpus, data_record, load_corpus, selected_windows
@@ -261,6 +262,9 @@ def _check_start(config: RunConfig) -> None:
 
 def _load_start(config: RunConfig, model: nn.Module) -> StartReport | None:
     """Load the weights that a run starts from; a resumed run needs to know which they were."""
+    if isinstance(model, BertDocumentModel):
+        # They came with the model, and learn beside a decoder that knows nothing.
+        return StartReport(loaded=model.loaded_names(), new=(), unused=())
     if config.train.start is None:
         return None
     report = load_weights(model, RunFolder(config.train.start).trained_model())

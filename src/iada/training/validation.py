@@ -14,7 +14,7 @@ from iada.decoding.requests import check_lengths
 from iada.decoding.shards import Processes, join_processes
 from iada.decoding.translator import DocumentTranslator
 from iada.evaluation.metrics import document_bleu, sentence_bleu
-from iada.models.adapters import has_adapters
+from iada.models.pretrained import has_adapters
 from iada.runs.corpus import read_split, run_frame
 
 

@@ -37,6 +37,7 @@ from iada.data.prepared.prepared_corpus import (
     store_settings,
 )
 from iada.data.tokens.ciphers import Ciphers, learn_ciphers
+from iada.data.tokens.paired_subwords import PairedSubwords, WordPieces
 from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding, train_subwords
@@ -57,8 +58,9 @@ class Preparation:
     """The noisy context that the manifest describes, if there is any."""
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     """The ciphers that the encoding is learned with, if there are any."""
-    pretrained: PretrainedSubwords | None = None
-    """The encoding of a pre-trained model, in place of one that is learned."""
+    pretrained: PretrainedSubwords | WordPieces | None = None
+    """The encoding of a pre-trained model, in place of one that is learned; word pieces of a BERT
+    are in place of that of the source."""
     strict: bool = False
     """Refuse a corpus with errors instead of keeping what is right and counting the rest."""
     workers: int = 0
@@ -231,8 +233,13 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
             ciphers = learn_ciphers(ahead, preparation.augment, tags=config.tags)
             text = _training_text(preparation, checks, findings, workers, ciphers)
             subwords: SubwordEncoding
-            if preparation.pretrained is None:
-                subwords = train_subwords(
+            pretrained = preparation.pretrained
+            if isinstance(pretrained, PretrainedSubwords):
+                # Nothing to learn, but the text is checked as it goes by.
+                deque(text, maxlen=0)
+                subwords = pretrained
+            else:
+                learned = train_subwords(
                     text,
                     vocabulary_size=config.vocabulary_size,
                     merges=config.merges,
@@ -240,10 +247,7 @@ def _check_and_learn(preparation: Preparation, workers: Workers) -> None:
                     ciphers=ciphers,
                     tags=config.tags,
                 )
-            else:
-                # Nothing to learn, but the text is checked as it goes by.
-                deque(text, maxlen=0)
-                subwords = preparation.pretrained
+                subwords = learned if pretrained is None else PairedSubwords(pretrained, learned)
         write_text(folder / "checks.json", _json(findings.summary()))
         write_text(folder / "checks.txt", findings.table() + "\n")
     with _stage(preparation.partial, "tokenizer") as folder:
@@ -265,12 +269,16 @@ def _training_text(
     workers: Workers,
     ciphers: Ciphers | None,
 ) -> Iterator[str]:
-    """Yield the training sentences of both sides; refuse at their end in strict mode."""
+    """Yield the training sentences to learn from; refuse at their end in strict mode."""
     documents = iterate_documents(preparation.data, "train", findings)
     watched = _with_progress(checks.watch("train", documents), "read and check")
     moses = configured_moses(preparation.data, preparation.subwords)
     tags = preparation.subwords.tags
-    yield from pretokenized(watched, moses, workers, ciphers=ciphers, tags=tags)
+    if isinstance(preparation.pretrained, WordPieces):
+        for document in watched:
+            yield from document.target.sentences
+    else:
+        yield from pretokenized(watched, moses, workers, ciphers=ciphers, tags=tags)
     _require_documents("train", checks, findings)
     checks.finish()
     if preparation.strict:

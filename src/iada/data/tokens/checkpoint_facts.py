@@ -24,19 +24,45 @@ def load_tokenizer(name: str) -> Any:
 
 def read_model_config(name: str) -> Any:
     """Read the configuration of a pre-trained encoder-decoder or decoder-only model."""
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-    except (OSError, ValueError, ImportError) as error:
-        raise _unreadable(name, error) from None
+    config = _read_config(name)
     if not getattr(config, "is_encoder_decoder", False) and not _is_causal(config):
+        hint = ""
+        if _is_bert(config):
+            hint = " A BERT can be the encoder of `model.architecture: flat` or `gtrans`."
         raise ModelError(
             f"{name} is a {config.model_type} model, neither an encoder-decoder, such as Marian, "
             "mBART, NLLB, T5 or BART, nor a decoder-only model, such as Llama, Qwen or Gemma. Use "
-            "one of these."
+            f"one of these.{hint}"
         )
     return config
+
+
+def _read_config(name: str) -> Any:
+    from transformers import AutoConfig
+
+    try:
+        return AutoConfig.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError, ImportError) as error:
+        raise _unreadable(name, error) from None
+
+
+def is_encoder(name: str) -> bool:
+    """Whether a checkpoint is a BERT: an encoder to which a decoder has to be added."""
+    return _is_bert(_read_config(name))
+
+
+def read_encoder_config(name: str) -> Any:
+    """Read the configuration of a BERT."""
+    config = _read_config(name)
+    if not _is_bert(config):
+        raise ModelError(
+            f"`model.pretrained`: {name} is a {config.model_type} model, not a BERT. Give a BERT."
+        )
+    return config
+
+
+def _is_bert(config: Any) -> bool:
+    return config.model_type == "bert" and not getattr(config, "is_decoder", False)
 
 
 def _is_causal(config: Any) -> bool:

@@ -39,6 +39,7 @@ from iada.data.tokens.checkpoint_facts import (
 )
 from iada.data.tokens.ciphers import Ciphers
 from iada.data.tokens.languages import find_language_code, language_name
+from iada.data.tokens.paired_subwords import SOURCE_SETTINGS, PairedSubwords
 from iada.data.tokens.pretokenize import Moses, SideName
 from iada.data.tokens.subwords import SPACE, SpecialIds, SubwordEncoding, Subwords
 from iada.errors import DataError, ModelError
@@ -381,7 +382,9 @@ class PretrainedSubwords:
 
 
 def load_subwords(folder: Path) -> SubwordEncoding:
-    """Load the encoding of a folder, our own or that of a pre-trained model."""
+    """Load the encoding of a folder: our own, that of a pre-trained model, or one of each."""
+    if (folder / SOURCE_SETTINGS).is_file():
+        return PairedSubwords.load(folder)
     if (folder / _SETTINGS_FILE).is_file():
         return PretrainedSubwords.load(folder)
     return Subwords.load(folder)

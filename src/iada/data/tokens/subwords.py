@@ -64,13 +64,27 @@ class SpecialIds:
     """What may begin a source sentence to tell where it comes from."""
     others: tuple[int, ...] = ()
     """What else is no text in a pre-trained vocabulary: language codes, sentinels."""
+    source: tuple[int, ...] = ()
+    """Special ids of the source where it has a vocabulary of its own; no model ever says them."""
+    source_mask: int | None = None
+    """Which of them is its mask."""
 
     @property
     def all(self) -> tuple[int, ...]:
         """All special ids, each once."""
+        return tuple(dict.fromkeys((*self.of_target, *self.source)))
+
+    @property
+    def of_target(self) -> tuple[int, ...]:
+        """All special ids that a model has logits of, each once."""
         mask = () if self.mask is None else (self.mask,)
         common = (self.pad, self.bos, self.eos, self.unk, self.sep)
         return tuple(dict.fromkeys((*common, *mask, *self.tags, *self.others)))
+
+    @property
+    def masks(self) -> tuple[int, ...]:
+        """Every id that stands for a dropped word."""
+        return tuple(i for i in (self.mask, self.source_mask) if i is not None)
 
 
 class SubwordEncoding(Protocol):

@@ -33,6 +33,7 @@ from typing import Literal
 
 from iada.config.data import WindowConfig
 from iada.config.model import TemplateConfig
+from iada.data.tokens.paired_subwords import PairedSubwords
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.data.windows.frame import Frame
@@ -111,6 +112,28 @@ def pretrained_frame(subwords: PretrainedSubwords, template: TemplateConfig | No
     )
 
 
+def paired_frame(subwords: PairedSubwords, ends: Literal["once", "each"]) -> Frame:
+    """Return the frame of a model whose encoder is a BERT and whose decoder is ours.
+
+    once    `[CLS] c [SEP] x [SEP]`          `<s> y`
+    each    `[CLS] c [SEP] [CLS] x [SEP]`    `<s> c <s> y`
+
+    Args:
+        subwords: both vocabularies.
+        ends: whether the window is one text of BERT's, or each of its sentences is.
+    """
+    special = subwords.special
+    return Frame(
+        source_begin=(subwords.source_opening,),
+        source_end=(subwords.source_end,),
+        source_separator=subwords.source_end,
+        target_begin=(special.bos,),
+        target_end=special.eos,
+        separator=special.sep,
+        ends=ends,
+    )
+
+
 def prompt_frame(
     subwords: SubwordEncoding, template: TemplateConfig, languages: tuple[str, str]
 ) -> Prompt:
@@ -142,12 +165,16 @@ def prompt_frame(
     )
 
 
-def check_window_length(windows: WindowConfig, subwords: PretrainedSubwords) -> None:
+def check_window_length(
+    windows: WindowConfig, subwords: PretrainedSubwords | PairedSubwords
+) -> None:
     """Refuse windows that are longer than what the model can read."""
-    limit = subwords.settings.max_length
+    is_paired = isinstance(subwords, PairedSubwords)
+    settings = subwords.source.settings if is_paired else subwords.settings
+    limit = settings.max_length
     if limit is not None and windows.max_length > limit:
         raise ConfigError(
-            f"`windows.max_length` is {windows.max_length}, but {subwords.settings.model} reads "
+            f"`windows.max_length` is {windows.max_length}, but {settings.model} reads "
             f"and writes at most {limit} tokens. Set `windows.max_length` to {limit} or less."
         )
 

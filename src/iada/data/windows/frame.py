@@ -48,6 +48,9 @@ class Frame:
     """What stands between sentences where they end `once`."""
     source_begin: tuple[int, ...] = ()
     """What opens the source."""
+    source_separator: int | None = None
+    """What stands between source sentences in place of `separator`, where the source has a
+    vocabulary of its own."""
     prompt: int = 0
     """How many tokens at the end of `source_begin` are text, an instruction to the model: special
     where they stand, ordinary everywhere else."""
@@ -79,14 +82,15 @@ class Frame:
         """All ids that the frame may write; never perturbed."""
         begin = self.source_begin[: len(self.source_begin) - self.prompt]
         own = (*begin, *self.source_end, *self.target_begin)
-        return frozenset((*own, self.target_end, self.separator))
+        between = () if self.source_separator is None else (self.source_separator,)
+        return frozenset((*own, self.target_end, self.separator, *between))
 
     @property
     def source_boundary(self) -> tuple[int, ...]:
         """What stands between two source sentences."""
         if self.ends == "each":
             return self.source_end + self.source_begin
-        return (self.separator,)
+        return (self.separator if self.source_separator is None else self.source_separator,)
 
     @property
     def target_boundary(self) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ class GenerateEngine:
             max_new_tokens=max(r.max_new for r in requests) + 1,
             pad_token_id=special.pad,
             eos_token_id=list(ends),
-            suppress_tokens=[i for i in special.all if i not in (*ends, special.sep)],
+            suppress_tokens=[i for i in special.of_target if i not in (*ends, special.sep)],
             logits_processor=LogitsProcessorList([limits]),
             return_dict_in_generate=True,
             output_scores=not is_greedy,

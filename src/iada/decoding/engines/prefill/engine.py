@@ -200,7 +200,7 @@ class PrefillEngine:
             return torch.tensor(values, device=self.device).repeat_interleave(beams)
 
         rules = Rules(
-            forbidden=torch.tensor(list(special.all), device=self.device),
+            forbidden=torch.tensor(list(special.of_target), device=self.device),
             end=per_beam([r.end_token(special) for r in requests]),
             separator=special.sep,
             may_separate=per_beam([r.may_separate for r in requests]),
