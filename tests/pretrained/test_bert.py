@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, BertModel
 
+from iada.cli.main import main
+from iada.config.base import to_mapping
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.method import AugmentConfig, Method, augmentation
@@ -440,6 +443,45 @@ def test_it_trains_resumes_and_translates_documents(
     # The cache gives what reading everything again gives.
     generic.model.generation_config.use_cache = False
     assert generic.translate(documents) == together
+
+
+@both
+def test_a_run_serves_every_command_and_a_prepared_corpus_trains_alike(
+    architecture: str,
+    checkpoint: Checkpoint,
+    mini_corpus: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = _config(tmp_path / "run", mini_corpus, checkpoint("bert"), architecture)
+    content = to_mapping(replace(config, train=replace(config.train, max_updates=2)))
+    for key in ("output", "method", "augment"):
+        del content[key]
+    content["evaluate"] |= {"resamples": 100}
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(yaml.safe_dump(content), encoding="utf-8")
+    method = ["--method", "iada_drop_tnorm"]
+    run, other, prepared = tmp_path / "run", tmp_path / "other", tmp_path / "prepared"
+    assert main(["train", str(recipe), "--output", str(run), *method]) == 0
+    stored = ["--data.prepared", str(prepared)]
+    assert main(["prepare", str(recipe), *stored, "--workers", "1"]) == 0
+    assert main(["train", str(recipe), "--output", str(other), *stored, *method]) == 0
+    weights = [folder / "model" / "model.safetensors" for folder in (run, other)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+    assert main(["evaluate", str(run), "--cxmi"]) == 0
+    assert main(["contrast", str(run), str(mini_corpus / "contrastive.json")]) == 0
+    scores = json.loads((run / "scores.json").read_text(encoding="utf-8"))
+    assert {"s_bleu", "contrastive", "cxmi"} <= scores.keys()
+    assert main(["inspect", str(run), "--html", str(tmp_path / "map.html")]) == 0
+    page = (tmp_path / "map.html").read_text(encoding="utf-8")
+    assert "[SEP]" in page
+    copies = tmp_path / "copies"
+    assert main(["augment", str(run), "--output", str(copies), "--split", "dev"]) == 0
+    assert any(copies.iterdir())
+    capsys.readouterr()
+    assert main(["export", str(run), "--dry_run"]) == 2
+    assert "cannot be exported" in capsys.readouterr().err
 
 
 @both
