@@ -51,6 +51,7 @@ def translate_file(
     max_line_bytes: int = MAX_LINE_BYTES,
     columns: tuple[str | None, str | None, str | None] = (None, None, None),
     split: bool = False,
+    overwrite_targets: bool = False,
 ) -> dict[str, object]:
     """Translate every document of a file; lines that separate documents are kept as they are.
 
@@ -65,6 +66,7 @@ def translate_file(
         max_line_bytes: longest line that is read.
         columns: columns or fields of document, source and target, if not the usual ones.
         split: whether lines, cells and segments are paragraphs to split into sentences.
+        overwrite_targets: translate also what an XLIFF or PO file marks as done.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
@@ -76,6 +78,7 @@ def translate_file(
         boundaries,
         max_line_bytes=max_line_bytes,
         columns=columns,
+        keeps_targets=not overwrite_targets,
     )
     pieces = file_pieces(form or detect_format(source.name), files)
     if split:
@@ -175,9 +178,11 @@ def translate_pieces(
 
         pieces = _split_pieces(pieces, split, between)
     documents = _Documents(pieces)
-    counts = [
-        len(given.document) for given in documents if any(map(str.strip, given.document.sentences))
-    ]
+    counts, kept = [], 0
+    for given in documents:
+        kept += sum(known is not None for known in given.kept)
+        if any(map(str.strip, given.document.sentences)):
+            counts.append(len(given.document))
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
     if cut and translator.processes.is_main:
@@ -188,7 +193,7 @@ def translate_pieces(
     started = time.perf_counter()
     processes = translator.processes
     path = journal_file(output, processes.rank)
-    with open_journal(translator.engine, path, _settings(translator, inputs)) as journal:
+    with open_journal(translator.engine, path, _settings(translator, inputs, kept)) as journal:
         if processes.count == 1:
             _write_output(output, translator, pieces, translator.stream(documents, journal, total))
         else:
@@ -201,11 +206,13 @@ def translate_pieces(
             _write_output(output, translator, pieces, read_shards(output, ranks))
         details: dict[str, object] = {
             "engine": translator.engine.name,
+            "models": len(translator.models),
             "precision": translator.decode.precision,
             "beam": translator.decode.beam,
             "length_penalty": translator.decode.length_penalty,
             "documents": len(counts),
             "sentences": sum(counts),
+            "kept": kept,
             "inputs": [sha256(path) for path in inputs],
             "seconds": round(time.perf_counter() - started, 2),
             "resumed": was_resumed,
@@ -257,7 +264,7 @@ class _Documents:
     def __iter__(self) -> Iterator[TranslationInput]:
         for piece in self.pieces():
             if piece.document is not None:
-                yield TranslationInput(piece.document, piece.reference)
+                yield TranslationInput(piece.document, piece.reference, piece.kept)
 
 
 class _Writer:
@@ -305,11 +312,12 @@ def _partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, object]:
+def _settings(translator: DocumentTranslator, inputs: list[Path], kept: int) -> dict[str, object]:
     """Return everything that the results of the engine depend on."""
     return {
         "inputs": [sha256(path) for path in inputs],
-        "model": model_fingerprint(translator.model),
+        "kept": kept,
+        "model": [model_fingerprint(model) for model in translator.models],
         "engine": translator.engine.name,
         "windows": to_mapping(translator.windows),
         "decode": translator.decode.search_settings(),

@@ -36,7 +36,7 @@ class Shouting:
     """Translate to upper case, and remember the documents."""
 
     engine = SimpleNamespace(name="shouting")
-    model = nn.Linear(1, 1)
+    models = (nn.Linear(1, 1),)
     windows = WindowConfig()
     processes = SINGLE
 
@@ -119,11 +119,13 @@ def test_the_details_lie_beside_the_translation(translator: Any, tmp_path: Path)
     assert details["inputs"] == [sha256(source)]
     assert {key: value for key, value in details.items() if key not in ("seconds", "inputs")} == {
         "engine": "shouting",
+        "models": 1,
         "precision": "float32",
         "beam": 2,
         "length_penalty": 1.0,
         "documents": 2,
         "sentences": 3,
+        "kept": 0,
         "resumed": False,
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.de", "out.de.json"]

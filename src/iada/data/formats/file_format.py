@@ -35,6 +35,8 @@ class CorpusFiles:
     """Longest line that is read."""
     columns: tuple[str | None, str | None, str | None] = (None, None, None)
     """Columns or fields of document, source and target; None where the usual names apply."""
+    keeps_targets: bool = False
+    """Whether translations that the file marks as done stand as they are."""
 
     @property
     def has_numbered_columns(self) -> bool:
@@ -58,6 +60,26 @@ class Piece:
     """What to translate; None if the lines are copied."""
     reference: Document | None = None
     """Its translation in the file, if there is one."""
+    kept: tuple[str | None, ...] = ()
+    """Translation of each sentence that stands as it is, None where there is none; empty if no
+    sentence has one."""
+
+
+def report_target(
+    files: CorpusFiles, line: int | None, findings: Findings, *, stands: bool
+) -> None:
+    """Count a translation that a file to translate has already; those of a test set are no news."""
+    if not files.keeps_targets:
+        return
+    if stands:
+        message = (
+            "this translation is marked as done and stands as it is; `--overwrite_targets` "
+            "translates it again."
+        )
+        findings.report("kept_target", files.source, line, message)
+    else:
+        message = "this translation is not marked as done and is replaced."
+        findings.report("replaced_target", files.source, line, message)
 
 
 def copy_lines(lines: Sequence[str]) -> Piece:
