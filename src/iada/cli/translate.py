@@ -48,8 +48,8 @@ class TranslateCommand:
     """Folders of further runs with the same vocabulary: the probabilities of all models are
     averaged at every step."""
     input: Path | None = None
-    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF or PO; `-` is standard input.
-    By default the test split of the run's corpus."""
+    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF, PO or Parquet; `-` is
+    standard input. By default the test split of the run's corpus."""
     output: Path | None = None
     """File to write; `-` is standard output. By default `translations/<input name>` in the run
     folder."""
@@ -172,8 +172,15 @@ def _check(command: TranslateCommand) -> None:
     is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
     if command.split == "sentences" and (command.decode.n_best > 1 or command.references):
         raise ConfigError("`--split sentences` goes with neither `--n_best` nor `--references`.")
+    if is_streamed and _is_binary(command):
+        raise ConfigError("Parquet is no text. Give files as `--input` and `--output`, not `-`.")
     if is_streamed and command.decode.n_best > 1:
         raise ConfigError("`--n_best` writes a second file. Give a file as `--output`, not `-`.")
+
+
+def _is_binary(command: TranslateCommand) -> bool:
+    name = "" if command.input is None else command.input.name
+    return command.format == "parquet" or name.endswith((".parquet", ".arrow"))
 
 
 def _is_split(command: TranslateCommand, data: DataConfig) -> bool:

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -80,11 +81,19 @@ def translate_file(
         columns=columns,
         keeps_targets=not overwrite_targets,
     )
-    pieces = file_pieces(form or detect_format(source.name), files)
+    form = form or detect_format(source.name)
+    pieces = file_pieces(form, files)
     if split:
         pieces = _split_pieces(pieces, sentence_splitter(languages[0]), joiner(languages[1]))
     inputs = [source] if references is None else [source, references]
-    return translate_pieces(translator, inputs, pieces, output, joiner(languages[1]))
+    return translate_pieces(
+        translator,
+        inputs,
+        pieces,
+        output,
+        joiner(languages[1]),
+        partial(assemble, files) if (assemble := FORMATS[form].assemble) else None,
+    )
 
 
 def translate_split(
@@ -106,7 +115,7 @@ def translations_name(data: DataConfig) -> str:
     name = data.paths("test")[1].name.removesuffix(".gz")
     if data.hold_out:
         return f"test.{data.target_language}"
-    if FORMATS[file_format(data, "test")].pieces is not None:
+    if FORMATS[file_format(data, "test")].fills_lines:
         return name
     # Plain text: a name that promises another format would mislead.
     return f"{name.rpartition('.')[0]}.{data.target_language}"
@@ -116,7 +125,7 @@ def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pi
     """Return the pieces of a split; see `translate_split`."""
     form = file_format(data, split)
     # What is held out is a part of a file.
-    if FORMATS[form].pieces is None or data.hold_out:
+    if not FORMATS[form].fills_lines or data.hold_out:
         return lambda: _other_pieces(data, split)
     files = split_files(data, split)
     return file_pieces(form, files if with_references else replace(files, target=None))
@@ -153,6 +162,7 @@ def translate_pieces(
     pieces: Pieces,
     output: Path,
     between: str = " ",
+    assemble: Callable[[Path, Path], None] | None = None,
 ) -> dict[str, object]:
     """Translate pieces into a file; result as in `translate_file`.
 
@@ -163,6 +173,7 @@ def translate_pieces(
         pieces: returns the same pieces each time.
         output: gets the rendered pieces, one after the other.
         between: joins the parts of a sentence that was too long (`decode.on_long: split`).
+        assemble: makes the output from a file of the rendered lines, where they are not the output.
     """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Choose a file as `--output`.")
@@ -195,7 +206,8 @@ def translate_pieces(
     path = journal_file(output, processes.rank)
     with open_journal(translator.engine, path, _settings(translator, inputs, kept)) as journal:
         if processes.count == 1:
-            _write_output(output, translator, pieces, translator.stream(documents, journal, total))
+            found = translator.stream(documents, journal, total)
+            _write_output(output, translator, pieces, found, assemble)
         else:
             ranks = processes.assign([_size(given.document) for given in documents])
             own = [number for number, rank in enumerate(ranks) if rank == processes.rank]
@@ -203,7 +215,7 @@ def translate_pieces(
             write_shard(shard_file(output, processes.rank), own, found)
         was_resumed = any(processes.gather(journal.replayed > 0))
         if processes.count > 1 and processes.is_main:
-            _write_output(output, translator, pieces, read_shards(output, ranks))
+            _write_output(output, translator, pieces, read_shards(output, ranks), assemble)
         details: dict[str, object] = {
             "engine": translator.engine.name,
             "models": len(translator.models),
@@ -229,6 +241,7 @@ def _write_output(
     translator: DocumentTranslator,
     pieces: Pieces,
     translations: Iterator[DocumentTranslation],
+    assemble: Callable[[Path, Path], None] | None,
 ) -> None:
     """Write all pieces, and the n-best translations if there are any."""
     with _Writer(output, translator.decode.n_best > 1) as writer:
@@ -236,6 +249,10 @@ def _write_output(
             writer.write(piece, None if piece.document is None else next(translations))
         # The stream ends after its last document, with its warnings.
         next(translations, None)
+    if assemble is not None:
+        assembled = output.with_name(f"{output.name}.assembled")
+        assemble(_partial(output), assembled)
+        os.replace(assembled, _partial(output))
     writer.finish()
 
 

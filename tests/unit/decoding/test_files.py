@@ -186,6 +186,19 @@ def test_every_form_is_written_as_it_was_read(translator: Any, tmp_path: Path) -
     assert translator.seen == [("a", "b"), ("c",), ("a", "b")]
 
 
+def test_a_table_of_columns_is_written_whole(translator: Any, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    rows = [{"document": d, "en": s, "score": 0.5} for d, s in (("x", "a"), ("x", "b"), ("y", ""))]
+    pq.write_table(pa.Table.from_pylist(rows), source)
+    translate_file(translator, source, output, boundaries="blank_line")
+    assert pq.read_table(output).to_pylist() == [row | {"de": row["en"].upper()} for row in rows]
+    assert translator.seen == [("a", "b"), ("",)]
+    names = ["in.parquet", "out.parquet", "out.parquet.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
 def test_a_format_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:
     source = tmp_path / "in.sgm"
     source.write_text("<doc>\n", encoding="utf-8")

@@ -106,6 +106,14 @@ class Format:
     """None if the format is only read."""
     pieces: Callable[[CorpusFiles, Findings], Iterator[Piece]] | None = None
     """None if files of this format cannot be translated in place."""
+    assemble: Callable[[CorpusFiles, Path, Path], None] | None = None
+    """Makes a file that is no text from the lines that its pieces have rendered, given the file to
+    translate, the lines, and the output; None where the lines are the output."""
+
+    @property
+    def fills_lines(self) -> bool:
+        """Whether a translated file is text of this format."""
+        return self.pieces is not None and self.assemble is None
 
     def matches(self, name: str) -> bool:
         """Tell whether a file name belongs to the format."""

@@ -31,7 +31,7 @@ class SearchEnsemble:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the log of the mean probabilities; (rows, dims) in, (rows, vocabulary) out."""
-        parts = zip(self.members, hidden.split(self.dims, dim=-1), strict=True)
+        parts = zip(self.members, torch.split(hidden, self.dims, dim=-1), strict=True)
         logs = torch.stack([member.logits(part).log_softmax(dim=-1) for member, part in parts])
         return logs.logsumexp(dim=0) - math.log(len(self.members))
 
