@@ -45,8 +45,9 @@ from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Engine, Request, batches
 from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.export import export_model
+from iada.decoding.loading import load_model
 from iada.decoding.requests import DocumentState, RequestRules
-from iada.decoding.translator import load_model, max_positions
+from iada.decoding.translator import max_positions
 from iada.models.build import build_model
 from iada.runs.folder import RunFolder
 

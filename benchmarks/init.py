@@ -5,8 +5,9 @@
 For each corpus of `../shared/data` a recipe is written and trained as it is, in a process of its
 own like a user's, and the estimate is compared with the clock. With `--untuned` the default model,
 the paper's, gets the same time on the same data; both then translate the same few test sentences,
-and chrF is compared. A model that did not come to its first checkpoint has none. Needs an idle
-machine.
+and chrF is compared. A run that did not come to its first checkpoint has no model and no chrF; the
+updates that it made are counted all the same. Needs an idle machine, and for each corpus about
+twice the minutes and one more.
 """
 
 import json
@@ -53,12 +54,32 @@ class Options:
 
 def main() -> None:
     options = parse_dataclass(Options, sys.argv[1:], program="python benchmarks/init.py")
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name in options.corpora:
         with tempfile.TemporaryDirectory(prefix="iada-init-") as folder:
             found[name] = measure(SHARED / name, Path(folder), options)
-        print(name, json.dumps(found[name]), flush=True)
-    write_json(options.output, {"minutes": options.minutes, "corpora": found})
+        # What is known stays if the next corpus fails.
+        write_json(options.output, {"minutes": options.minutes, "corpora": found})
+        print(f"{name}: {json.dumps(found[name])}", file=sys.stderr, flush=True)
+    print(table(found))
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """Return the results as a Markdown table."""
+    columns = {
+        "estimate, s": "estimated_seconds",
+        "true, s": "seconds",
+        "ratio": "estimate_over_truth",
+        "updates": "updates",
+        "chrF": "chrf",
+        "updates, default": "updates_untuned",
+        "chrF, default": "chrf_untuned",
+    }
+    lines = [f"| corpus | {' | '.join(columns)} |", f"|---|{'---:|' * len(columns)}"]
+    for name, result in found.items():
+        values = (result.get(key) for key in columns.values())
+        lines.append(f"| {name} | {' | '.join('-' if v is None else str(v) for v in values)} |")
+    return "\n".join(lines)
 
 
 def measure(corpus: Path, folder: Path, options: Options) -> dict[str, Any]:
@@ -78,9 +99,11 @@ def measure(corpus: Path, folder: Path, options: Options) -> dict[str, Any]:
         "updates": load_run_config(recipe).train.max_updates,
     }
     if options.untuned:
-        train_untuned(corpus, folder / "untuned", recipe, seconds)
+        untuned = folder / "untuned"
+        train_untuned(corpus, untuned, recipe, seconds)
         result["chrf"] = chrf(run, options.sentences)
-        result["chrf_untuned"] = chrf(folder / "untuned", options.sentences)
+        result["updates_untuned"] = updates_made(untuned)
+        result["chrf_untuned"] = chrf(untuned, options.sentences)
     return result
 
 
@@ -90,6 +113,7 @@ def train_untuned(corpus: Path, run: Path, recipe: Path, seconds: float) -> None
     flags = ["--data.folder", corpus, "--data.boundaries", data.boundaries, "--output", run]
     # Often enough that a checkpoint is never far from the end.
     flags += ["--windows.on_long", "leave_out", "--train.validate_every", 5]
+    flags += ["--train.log_every", 1]
     command = [sys.executable, "-m", "iada", "train", *map(str, flags)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -97,6 +121,13 @@ def train_untuned(corpus: Path, run: Path, recipe: Path, seconds: float) -> None
     except subprocess.TimeoutExpired:
         process.terminate()
         process.wait()
+
+
+def updates_made(run: Path) -> int:
+    """Return the last update that a run has logged."""
+    metrics = RunFolder(run).metrics_file
+    lines = metrics.read_text(encoding="utf-8").splitlines() if metrics.is_file() else []
+    return int(json.loads(lines[-1])["update"]) if lines else 0
 
 
 def chrf(run: Path, sentences: int) -> float | None:

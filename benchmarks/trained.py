@@ -37,7 +37,8 @@ from iada.data.formats.contrapro import read_contrastive
 from iada.data.formats.readers import read_split
 from iada.data.prepared.store import TokenStore
 from iada.data.windows.windows import Windows
-from iada.decoding.translator import DocumentTranslator, default_export, token_log_probabilities
+from iada.decoding.loading import default_export
+from iada.decoding.translator import DocumentTranslator, token_log_probabilities
 from iada.evaluation.contrastive import contrastive_accuracy
 from iada.evaluation.metrics import sentence_bleu, sentences_of
 from iada.models.observation import Observer

@@ -1,4 +1,4 @@
-"""Every example of the page of commands runs as it is written."""
+"""Every command has a page; its examples run as they are written, and its flags exist."""
 
 import re
 import shlex
@@ -10,18 +10,42 @@ import yaml
 
 from iada.cli.main import COMMANDS, main
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def examples() -> list[str]:
-    blocks = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+def pages() -> dict[str, str]:
+    """The text of the page of each command, in the order of the overview."""
+    overview = (DOCS / "commands.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| \[`iada (\w+)`\]\(commands/\1\.md\)", overview, flags=re.MULTILINE)
+    return {name: (DOCS / f"commands/{name}.md").read_text(encoding="utf-8") for name in names}
+
+
+def examples(page: str) -> list[str]:
+    blocks = re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
 
-def test_every_command_has_a_heading_and_an_example() -> None:
-    headings = re.findall(r"^### iada (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert sorted(headings) == sorted(COMMANDS)
-    assert {line.split()[1] for line in examples()} == set(COMMANDS)
+def test_every_command_has_a_page_with_an_example_of_its_own() -> None:
+    found = pages()
+    assert sorted(found) == sorted(COMMANDS)
+    assert sorted(path.stem for path in (DOCS / "commands").iterdir()) == sorted(COMMANDS)
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    for name, page in found.items():
+        assert page.startswith(f"# iada {name}\n")
+        assert {line.split()[1] for line in examples(page)} == {name}
+        assert f"- {name}: commands/{name}.md\n" in navigation
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_flag_of_a_page_is_one_of_its_command(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pages()[name].partition("## Main flags")[2].partition("\n## ")[0]
+    flags = re.findall(r"(--[a-z_.]+)", "\n".join(re.findall(r"^\| `(.*?)` \|", table, flags=re.M)))
+    assert flags
+    assert main([name, "--help_all"]) == 0
+    known = set(re.findall(r"--[a-z_.]+", capsys.readouterr().out))
+    assert set(flags) <= known
 
 
 def test_the_examples_run_in_the_order_of_the_page(
@@ -43,11 +67,12 @@ def test_the_examples_run_in_the_order_of_the_page(
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     letters = "The lamp was new.\nIt was green.\n\nThe clock was old.\n"
     (tmp_path / "letters.en").write_text(letters, encoding="utf-8")
-    for line in examples():
+    for line in (line for page in pages().values() for line in examples(page)):
         program, *arguments = shlex.split(line, comments=True)
         assert program == "iada"
         assert main(arguments) == 0, f"{line}\n{capsys.readouterr().err}"
     translated = (tmp_path / "letters.de").read_text(encoding="utf-8").split("\n")
     assert [bool(sentence) for sentence in translated] == [True, True, False, True, False]
+    assert (tmp_path / "ensemble.de").read_text(encoding="utf-8").count("\n") == 4
     assert (tmp_path / "report.html").is_file()
     assert (tmp_path / "runs" / "second" / "model").is_dir()

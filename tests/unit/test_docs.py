@@ -25,7 +25,9 @@ from iada.data.windows.windows import Windows
 from iada.runs.folder import MAY_CHANGE
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(path.name for path in DOCS.glob("*.md"))
+PAGES = sorted(
+    path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("commands/*.md"))
+)
 SECTIONS = {
     name: {field.name for field in dataclasses.fields(hint)}
     for name, hint in get_type_hints(RunConfig).items()

@@ -51,7 +51,8 @@ def run(command: ExportCommand) -> Path:
     require_files(*config.data.paths("dev"))
 
     from iada.decoding.export import check_architecture, export_and_check
-    from iada.decoding.translator import DocumentTranslator, default_export
+    from iada.decoding.loading import default_export
+    from iada.decoding.translator import DocumentTranslator
 
     check_architecture(config.model.architecture)
     output = command.output or default_export(folder, command.quantization)

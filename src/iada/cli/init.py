@@ -31,8 +31,6 @@ _ONE_FILE = ("tsv", "jsonl", "csv", "bars", "pairs", "parquet", "tmx", "xlf", "x
 """Endings of files that hold both sides."""
 HOLD_OUT = 0.1
 """Share of the documents for validation where there are no files for it."""
-FINISH = 2.0
-"""Seconds that a run needs at its end: the best weights are loaded and the model is written."""
 _SEPARATORS: dict[str, Boundaries] = {"": "blank_line", "<d>": "marker"}
 
 EXAMPLES = (
@@ -101,6 +99,10 @@ def run(command: InitCommand) -> Path:
     data = find_corpus(command.folder, source=command.source, target=command.target)
 
     begun = time.perf_counter()
+    # What `iada train` imports, so that the time it takes is counted.
+    import iada.training.train  # noqa: F401
+
+    to_import = time.perf_counter() - begun
     from iada.data.formats.readers import read_split
     from iada.runs.corpus import load_corpus
     from iada.storage import write_text
@@ -119,14 +121,16 @@ def run(command: InitCommand) -> Path:
         )
     output = command.run or Path("runs") / command.folder.resolve().name
     config = fitting_run(data, pairs, method=command.method, output=output)
+    begun = time.perf_counter()
     corpus = load_corpus(config)
-    timed = estimate_time(config, corpus, to_start=time.perf_counter() - begun + FINISH)
+    to_start = to_import + time.perf_counter() - begun
+    timed = estimate_time(config, corpus, to_start=to_start)
     epoch = math.ceil(_batches(config, corpus) / config.train.accumulation)
     config = with_updates(config, timed, epoch=epoch, minutes=command.minutes)
     estimate = replace(
         timed,
         updates=config.train.max_updates,
-        validations=config.train.max_updates // config.train.validate_every,
+        validate_every=config.train.validate_every,
     )
     command.output.parent.mkdir(parents=True, exist_ok=True)
     write_text(command.output, recipe_text(config, estimate.describe(), pairs=pairs))
@@ -230,14 +234,17 @@ def with_updates(config: RunConfig, timed: "Estimate", *, epoch: int, minutes: f
     """
     seconds = 60 * minutes
     validations = int(min(20, max(4, seconds / 6 / timed.seconds_per_validation)))
-    beside = timed.seconds_to_start + validations * timed.seconds_per_validation
-    left = max(seconds - beside, seconds / 2)
+    beside = timed.seconds_to_start + timed.seconds_to_finish
+    left = max(seconds - beside - validations * timed.seconds_per_validation, seconds / 2)
     updates = min(max(int(left / timed.seconds_per_update), 20), max(60 * epoch, 200))
+    # The last validation is that of the last update, not one more.
+    every = updates // validations
+    updates = every * validations
     train = replace(
         config.train,
         max_updates=updates,
         warmup_updates=min(config.train.warmup_updates, max(updates // 10, 1)),
-        validate_every=max(updates // validations, 1),
+        validate_every=every,
         patience=5,
     )
     return replace(config, train=train)

@@ -30,6 +30,7 @@ EXAMPLES = (
     "iada translate runs/mine --input letter.txt --output brief.txt",
     "iada translate runs/mine --input book.txt --split sentences",
     "iada translate runs/mine --input manual.xlf",
+    "iada translate runs/seed-1 --ensemble runs/seed-2 runs/seed-3 --input letter.txt",
     "cat letter.txt | iada translate runs/mine --input - > brief.txt",
 )
 
@@ -43,14 +44,20 @@ class TranslateCommand:
 
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """Run folder of the model."""
+    ensemble: tuple[Path, ...] = ()
+    """Folders of further runs with the same vocabulary: the probabilities of all models are
+    averaged at every step."""
     input: Path | None = None
-    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF or PO; `-` is standard input.
-    By default the test split of the run's corpus."""
+    """Text (one sentence per line), TSV, CSV, JSON lines, TMX, XLIFF, PO or Parquet; `-` is
+    standard input. By default the test split of the run's corpus."""
     output: Path | None = None
     """File to write; `-` is standard output. By default `translations/<input name>` in the run
     folder."""
     overwrite: bool = False
     """Replace an output that exists; without it only an interrupted translation is resumed."""
+    overwrite_targets: bool = False
+    """Translate also what the input marks as done: approved, final or reviewed segments of XLIFF,
+    and messages of PO that are translated and not fuzzy. By default they stand, and are context."""
     format: Literal["auto", FileFormat] = "auto"
     """Format of the input; `auto` goes by its name."""
     references: Path | None = None
@@ -87,7 +94,8 @@ def run(command: TranslateCommand) -> Path:
     folder = RunFolder(command.run)
     data = folder.config().data
     # What is wrong with paths is said before anything that takes long to import.
-    folder.best_model()
+    for path in (command.run, *command.ensemble):
+        RunFolder(path).best_model()
     named = [path for path in (command.input, command.references) if path != STREAM]
     require_files(*(named if command.input else data.paths("test")))
 
@@ -128,7 +136,9 @@ def translate(command: TranslateCommand, target: Path, processes: "Processes") -
     from iada.runs.folder import RunFolder
 
     data = RunFolder(command.run).config().data
-    translator = DocumentTranslator.load(command.run, decode=command.decode, processes=processes)
+    translator = DocumentTranslator.load(
+        command.run, decode=command.decode, processes=processes, ensemble=command.ensemble
+    )
     if command.input is None:
         translate_split(translator, data, "test", target)
         return
@@ -143,6 +153,7 @@ def translate(command: TranslateCommand, target: Path, processes: "Processes") -
         references=command.references,
         max_line_bytes=data.max_line_bytes,
         columns=data.columns,
+        overwrite_targets=command.overwrite_targets,
     )
 
 
@@ -161,8 +172,15 @@ def _check(command: TranslateCommand) -> None:
     is_streamed = command.output == STREAM or (command.output is None and command.input == STREAM)
     if command.split == "sentences" and (command.decode.n_best > 1 or command.references):
         raise ConfigError("`--split sentences` goes with neither `--n_best` nor `--references`.")
+    if is_streamed and _is_binary(command):
+        raise ConfigError("Parquet is no text. Give files as `--input` and `--output`, not `-`.")
     if is_streamed and command.decode.n_best > 1:
         raise ConfigError("`--n_best` writes a second file. Give a file as `--output`, not `-`.")
+
+
+def _is_binary(command: TranslateCommand) -> bool:
+    name = "" if command.input is None else command.input.name
+    return command.format == "parquet" or name.endswith((".parquet", ".arrow"))
 
 
 def _is_split(command: TranslateCommand, data: DataConfig) -> bool:

@@ -93,14 +93,24 @@ def join_parts(sentences: Sequence[str], counts: Sequence[int], between: str) ->
 def split_piece(piece: Piece, split: Split, between: str) -> Piece:
     """Return a piece of a file whose document is split, and joined again when it is rendered.
 
-    References do not correspond to the parts, so they are left out.
+    References do not correspond to the parts, so they are left out. A sentence whose translation
+    stands stays whole.
     """
     if piece.document is None:
         return piece
-    document, counts = split_document(piece.document, split)
-    if len(document) == len(piece.document):
+    name, sentences = piece.document.name, piece.document.sentences
+    kept = piece.kept or (None,) * len(sentences)
+    pairs = [*zip(sentences, kept, strict=True)]
+    parts = [split(one) if known is None else [one] for one, known in pairs]
+    counts = [len(one) for one in parts]
+    if sum(counts) == len(sentences):
         return piece
-    return Piece(lambda found: piece.render(join_parts(found, counts, between)), document)
+    document = Document(name, tuple(part for one in parts for part in one))
+    return Piece(
+        lambda found: piece.render(join_parts(found, counts, between)),
+        document,
+        kept=tuple(known for known, count in zip(kept, counts, strict=True) for _ in range(count)),
+    )
 
 
 def _middle(text: str) -> int:

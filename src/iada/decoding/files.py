@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -51,6 +52,7 @@ def translate_file(
     max_line_bytes: int = MAX_LINE_BYTES,
     columns: tuple[str | None, str | None, str | None] = (None, None, None),
     split: bool = False,
+    overwrite_targets: bool = False,
 ) -> dict[str, object]:
     """Translate every document of a file; lines that separate documents are kept as they are.
 
@@ -65,6 +67,7 @@ def translate_file(
         max_line_bytes: longest line that is read.
         columns: columns or fields of document, source and target, if not the usual ones.
         split: whether lines, cells and segments are paragraphs to split into sentences.
+        overwrite_targets: translate also what an XLIFF or PO file marks as done.
 
     Returns:
         The contents of `<output>.json`: engine, search settings, sentences and seconds.
@@ -76,12 +79,21 @@ def translate_file(
         boundaries,
         max_line_bytes=max_line_bytes,
         columns=columns,
+        keeps_targets=not overwrite_targets,
     )
-    pieces = file_pieces(form or detect_format(source.name), files)
+    form = form or detect_format(source.name)
+    pieces = file_pieces(form, files)
     if split:
         pieces = _split_pieces(pieces, sentence_splitter(languages[0]), joiner(languages[1]))
     inputs = [source] if references is None else [source, references]
-    return translate_pieces(translator, inputs, pieces, output, joiner(languages[1]))
+    return translate_pieces(
+        translator,
+        inputs,
+        pieces,
+        output,
+        joiner(languages[1]),
+        partial(assemble, files) if (assemble := FORMATS[form].assemble) else None,
+    )
 
 
 def translate_split(
@@ -103,7 +115,7 @@ def translations_name(data: DataConfig) -> str:
     name = data.paths("test")[1].name.removesuffix(".gz")
     if data.hold_out:
         return f"test.{data.target_language}"
-    if FORMATS[file_format(data, "test")].pieces is not None:
+    if FORMATS[file_format(data, "test")].fills_lines:
         return name
     # Plain text: a name that promises another format would mislead.
     return f"{name.rpartition('.')[0]}.{data.target_language}"
@@ -113,7 +125,7 @@ def split_pieces(data: DataConfig, split: Split, *, with_references: bool) -> Pi
     """Return the pieces of a split; see `translate_split`."""
     form = file_format(data, split)
     # What is held out is a part of a file.
-    if FORMATS[form].pieces is None or data.hold_out:
+    if not FORMATS[form].fills_lines or data.hold_out:
         return lambda: _other_pieces(data, split)
     files = split_files(data, split)
     return file_pieces(form, files if with_references else replace(files, target=None))
@@ -150,6 +162,7 @@ def translate_pieces(
     pieces: Pieces,
     output: Path,
     between: str = " ",
+    assemble: Callable[[Path, Path], None] | None = None,
 ) -> dict[str, object]:
     """Translate pieces into a file; result as in `translate_file`.
 
@@ -160,6 +173,7 @@ def translate_pieces(
         pieces: returns the same pieces each time.
         output: gets the rendered pieces, one after the other.
         between: joins the parts of a sentence that was too long (`decode.on_long: split`).
+        assemble: makes the output from a file of the rendered lines, where they are not the output.
     """
     if output.is_dir():
         raise DataError(f"{output} is a folder. Choose a file as `--output`.")
@@ -175,9 +189,11 @@ def translate_pieces(
 
         pieces = _split_pieces(pieces, split, between)
     documents = _Documents(pieces)
-    counts = [
-        len(given.document) for given in documents if any(map(str.strip, given.document.sentences))
-    ]
+    counts, kept = [], 0
+    for given in documents:
+        kept += sum(known is not None for known in given.kept)
+        if any(map(str.strip, given.document.sentences)):
+            counts.append(len(given.document))
     if not counts:
         raise DataError(f"{inputs[0]} holds no sentence. Give a file with at least one document.")
     if cut and translator.processes.is_main:
@@ -188,9 +204,10 @@ def translate_pieces(
     started = time.perf_counter()
     processes = translator.processes
     path = journal_file(output, processes.rank)
-    with open_journal(translator.engine, path, _settings(translator, inputs)) as journal:
+    with open_journal(translator.engine, path, _settings(translator, inputs, kept)) as journal:
         if processes.count == 1:
-            _write_output(output, translator, pieces, translator.stream(documents, journal, total))
+            found = translator.stream(documents, journal, total)
+            _write_output(output, translator, pieces, found, assemble)
         else:
             ranks = processes.assign([_size(given.document) for given in documents])
             own = [number for number, rank in enumerate(ranks) if rank == processes.rank]
@@ -198,14 +215,16 @@ def translate_pieces(
             write_shard(shard_file(output, processes.rank), own, found)
         was_resumed = any(processes.gather(journal.replayed > 0))
         if processes.count > 1 and processes.is_main:
-            _write_output(output, translator, pieces, read_shards(output, ranks))
+            _write_output(output, translator, pieces, read_shards(output, ranks), assemble)
         details: dict[str, object] = {
             "engine": translator.engine.name,
+            "models": len(translator.models),
             "precision": translator.decode.precision,
             "beam": translator.decode.beam,
             "length_penalty": translator.decode.length_penalty,
             "documents": len(counts),
             "sentences": sum(counts),
+            "kept": kept,
             "inputs": [sha256(path) for path in inputs],
             "seconds": round(time.perf_counter() - started, 2),
             "resumed": was_resumed,
@@ -222,6 +241,7 @@ def _write_output(
     translator: DocumentTranslator,
     pieces: Pieces,
     translations: Iterator[DocumentTranslation],
+    assemble: Callable[[Path, Path], None] | None,
 ) -> None:
     """Write all pieces, and the n-best translations if there are any."""
     with _Writer(output, translator.decode.n_best > 1) as writer:
@@ -229,6 +249,10 @@ def _write_output(
             writer.write(piece, None if piece.document is None else next(translations))
         # The stream ends after its last document, with its warnings.
         next(translations, None)
+    if assemble is not None:
+        assembled = output.with_name(f"{output.name}.assembled")
+        assemble(_partial(output), assembled)
+        os.replace(assembled, _partial(output))
     writer.finish()
 
 
@@ -257,7 +281,7 @@ class _Documents:
     def __iter__(self) -> Iterator[TranslationInput]:
         for piece in self.pieces():
             if piece.document is not None:
-                yield TranslationInput(piece.document, piece.reference)
+                yield TranslationInput(piece.document, piece.reference, piece.kept)
 
 
 class _Writer:
@@ -305,11 +329,12 @@ def _partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def _settings(translator: DocumentTranslator, inputs: list[Path]) -> dict[str, object]:
+def _settings(translator: DocumentTranslator, inputs: list[Path], kept: int) -> dict[str, object]:
     """Return everything that the results of the engine depend on."""
     return {
         "inputs": [sha256(path) for path in inputs],
-        "model": model_fingerprint(translator.model),
+        "kept": kept,
+        "model": [model_fingerprint(model) for model in translator.models],
         "engine": translator.engine.name,
         "windows": to_mapping(translator.windows),
         "decode": translator.decode.search_settings(),

@@ -19,6 +19,7 @@ be open.
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
@@ -124,6 +125,8 @@ class DocumentState:
     """Source context of each sentence if it is not the document's own, as many sentences."""
     reference: list[list[int]] | None = None
     """Target context that is used in place of the model's own translations."""
+    kept: dict[int, tuple[str, list[int]]] = field(default_factory=dict)
+    """Text and tokens of the translations that stand as they are, by the number of the sentence."""
     target: list[list[int]] = field(default_factory=list)
     """Tokens of each translation so far."""
     texts: list[str] = field(default_factory=list)
@@ -147,11 +150,18 @@ class DocumentState:
         self.alternatives.append(alternatives)
         self.dropped_context = 0
 
-    def skip_empty(self) -> int:
-        """Give the empty sentences that come next empty translations; return their number."""
+    def skip_known(self) -> int:
+        """Add the translations that come next and need no search; return their number.
+
+        An empty sentence has an empty translation; others stand as they are.
+        """
         before = len(self.texts)
-        while not self.is_finished and not self.source[len(self.texts)]:
-            self.append("", [], [Alternative("", 0.0)])
+        while not self.is_finished:
+            number = len(self.texts)
+            if self.source[number] and number not in self.kept:
+                break
+            text, tokens = self.kept[number] if self.source[number] else ("", [])
+            self.append(text, tokens, [Alternative(text, 0.0)])
         return len(self.texts) - before
 
     def next_request(self, rules: RequestRules) -> Request:
@@ -230,11 +240,15 @@ def last_sentence(hypothesis: Hypothesis, request: Request, sep: int) -> tuple[i
 
 
 def check_lengths(
-    document: Document, source: Sequence[Sequence[int]], longest: int, frame: Frame
+    document: Document,
+    source: Sequence[Sequence[int]],
+    longest: int,
+    frame: Frame,
+    kept: Sequence[str | None] = (),
 ) -> None:
-    """Refuse a document with a sentence that is too long for the model."""
-    for number, ids in enumerate(source, start=1):
-        if (needed := frame.sentence_length(ids)) > longest:
+    """Refuse a document with a sentence that is too long for the model and needs translation."""
+    for number, (ids, known) in enumerate(zip_longest(source, kept[: len(source)]), start=1):
+        if known is None and (needed := frame.sentence_length(ids)) > longest:
             raise DataError(
                 f"{document.name}: sentence {number} needs {needed} tokens but the "
                 f"model was trained for at most {longest}. Split the sentence, or let it be "

@@ -13,8 +13,6 @@ from typing import Any, Literal, overload
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from transformers import AutoConfig
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig, EngineName
@@ -31,14 +29,14 @@ from iada.data.windows.frame import Frame
 from iada.data.windows.windows import Windows
 from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.interface import Engine, EngineSetup
+from iada.decoding.loading import default_export, device, load_ensemble, load_model
 from iada.decoding.requests import RequestRules, check_lengths, sample_context
 from iada.decoding.shards import SINGLE, Processes
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput, Wavefront
 from iada.errors import ModelError
 from iada.method.selection import at_least_float32
-from iada.models.build import automatic_class, register_models
 from iada.models.observation import Observer
-from iada.models.pretrained import ADAPTER_CONFIG, load_merged, load_pretrained
+from iada.models.pretrained import load_pretrained
 from iada.runs.corpus import run_frame
 from iada.runs.folder import RunFolder
 
@@ -46,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class DocumentTranslator:
-    """Translate and score documents with one model."""
+    """Translate and score documents with one model, or with several as one."""
 
     def __init__(
         self,
@@ -58,6 +56,7 @@ class DocumentTranslator:
         exported: Path | None = None,
         frame: Frame | None = None,
         processes: Processes = SINGLE,
+        ensemble: Sequence[Any] = (),
     ) -> None:
         """Use a model that is already loaded.
 
@@ -69,15 +68,18 @@ class DocumentTranslator:
             exported: folder where an export of the model may be.
             frame: what the model reads around and between sentences; Doc2Doc's by default.
             processes: share the documents; every one must then make the same calls.
+            ensemble: further models of the same vocabulary and windows, whose probabilities are
+                averaged with those of the first.
         """
         self.model = model.eval()
+        self.ensemble = tuple(one.eval() for one in ensemble)
         self.subwords = subwords
         self.windows = windows
         self.decode = decode
         self.processes = processes
         self.frame = Frame.stock(subwords.special) if frame is None else frame
         self.engine: Engine = choose_engine(
-            EngineSetup(self.model, subwords, windows, decode, exported, self.frame)
+            EngineSetup(self.model, subwords, windows, decode, exported, self.frame, self.ensemble)
         )
 
     @classmethod
@@ -87,6 +89,7 @@ class DocumentTranslator:
         engine: EngineName = "auto",
         decode: DecodeConfig | None = None,
         processes: Processes = SINGLE,
+        ensemble: Sequence[Path | str] = (),
     ) -> "DocumentTranslator":
         """Load the model of a run folder; of an unfinished run, its best checkpoint.
 
@@ -95,6 +98,8 @@ class DocumentTranslator:
             engine: search engine; `auto` leaves it to `decode`.
             decode: search settings; by default the run's own.
             processes: share the documents; every one must then make the same calls.
+            ensemble: folders of further runs with the same vocabulary and windows, whose
+                probabilities are averaged with those of the first.
         """
         names = ("auto", *ENGINES)
         if engine not in names:
@@ -114,6 +119,7 @@ class DocumentTranslator:
             exported=decode.exported or default_export(folder, decode.precision),
             frame=run_frame(config, subwords),
             processes=processes,
+            ensemble=load_ensemble(folder, subwords, [Path(one) for one in ensemble], decode),
         )
 
     @classmethod
@@ -151,7 +157,7 @@ class DocumentTranslator:
         windows = WindowConfig(context=context, max_length=longest)
         check_window_length(windows, subwords)
         return cls(
-            load_pretrained(str(name), subwords, dtype=None).to(_device()),
+            load_pretrained(str(name), subwords, dtype=None).to(device()),
             subwords,
             windows=windows,
             decode=decode or DecodeConfig(),
@@ -260,7 +266,7 @@ class DocumentTranslator:
         total = 0
         for given in inputs:
             source = self.subwords.encode(given.document.sentences, "source")
-            check_lengths(given.document, source, self.windows.max_length, self.frame)
+            check_lengths(given.document, source, self.windows.max_length, self.frame, given.kept)
             total += len(source)
         return total
 
@@ -317,7 +323,7 @@ class DocumentTranslator:
 
     def _rules(self, decode: DecodeConfig) -> RequestRules:
         """Return how windows become requests of this model."""
-        positions = max_positions(self.model)
+        positions = min(map(max_positions, self.models))
         return RequestRules(self.windows, decode, self.subwords.special, positions, self.frame)
 
     def score(self, documents: Sequence[ParallelDocument]) -> list[float]:
@@ -339,9 +345,24 @@ class DocumentTranslator:
             if int(last) not in number_of:
                 raise ModelError(f"The last sentence of {document.name} is empty: no score.")
             numbers.append(number_of[int(last)])
-        observer = Observer(self.model)
+        each = [self._score_labels(model, windows, numbers) for model in self.models]
+        # As in search: the mean of the probabilities of each token.
+        shift = np.log(len(each))
+        return [
+            float((np.logaddexp.reduce(values) - shift).sum()) for values in zip(*each, strict=True)
+        ]
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        """All models whose probabilities are averaged; one if there is no ensemble."""
+        return (self.model, *self.ensemble)
+
+    def _score_labels(
+        self, model: Any, windows: Windows, numbers: Sequence[int]
+    ) -> list[NDArray[np.float64]]:
+        observer = Observer(model)
         try:
-            found = token_log_probabilities(
+            return token_log_probabilities(
                 observer,
                 windows,
                 numbers,
@@ -349,34 +370,8 @@ class DocumentTranslator:
                 max_tokens=self.decode.max_tokens,
                 processes=self.processes,
             )
-            return [float(values.sum()) for values in found]
         finally:
             observer.remove()
-
-
-def load_model(folder: Path) -> Any:
-    """Load the model of a folder, onto a GPU if there is one."""
-    register_models()
-    if (folder / ADAPTER_CONFIG).is_file():
-        return load_merged(folder).to(_device())
-    try:
-        # Neither code nor pickles of a folder are ever run.
-        safely = {"local_files_only": True, "trust_remote_code": False}
-        kind = automatic_class(AutoConfig.from_pretrained(folder, **safely))
-        model = kind.from_pretrained(folder, use_safetensors=True, **safely)
-    except (OSError, ValueError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise ModelError(f"{folder} cannot be read: {reason}") from None
-    return model.to(_device())
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def default_export(folder: RunFolder, precision: str) -> Path:
-    """Return the folder of a run's exported model."""
-    return folder.path / "exported" / precision
 
 
 def max_positions(model: Any) -> int:

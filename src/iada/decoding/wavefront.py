@@ -42,6 +42,9 @@ class TranslationInput:
     document: Document
     reference: Document | None = None
     """Its reference translation, where the target context is taken from it."""
+    kept: tuple[str | None, ...] = ()
+    """Translations that stand as they are, such as those that a person has approved; None, or
+    missing at the end, where there is none. They are the context of the sentences after them."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Wavefront:
                 before = self.sentences
                 self._wave()
                 for document in self._open:
-                    self.sentences += document.skip_empty()
+                    self.sentences += document.skip_known()
                 finished |= {d.number: d for d in self._open if d.is_finished}
                 self._open = [d for d in self._open if not d.is_finished]
                 bar.update(self.sentences - before)
@@ -122,16 +125,11 @@ class Wavefront:
             document: what to translate.
             kept: translations that stand as they are; None where there is none yet.
         """
-        state = self._encode(0, TranslationInput(document))
+        state = self._encode(0, TranslationInput(document, kept=tuple(kept)))
         self._open = [state]
         while not state.is_finished:
             number = len(state.texts)
-            known = kept[number] if number < len(kept) else None
-            if known is not None and state.source[number]:
-                text = _to_one_line(known)
-                (ids,) = self.subwords.encode([text], "target")
-                state.append(text, ids, [Alternative(text, 0.0)])
-            elif not state.skip_empty():
+            if not state.skip_known():
                 # After a miscounted window the sentence is missing: the next wave tries again.
                 self._wave()
             yield from state.texts[number:]
@@ -141,7 +139,8 @@ class Wavefront:
         document = given.document
         source = self.subwords.encode(document.sentences, "source")
         rules = self.rules
-        check_lengths(document, source, rules.windows.max_length, rules.window_frame)
+        longest = rules.windows.max_length
+        check_lengths(document, source, longest, rules.window_frame, given.kept)
         context = None
         if self.sample is not None:
             drawn = self.sample.draw_context(number, document, self.rules.windows.context)
@@ -149,7 +148,10 @@ class Wavefront:
         reference = None
         if self.rules.decode.target_context == "gold":
             reference = self._encode_reference(given)
-        return DocumentState(number, document, source, context, reference)
+        known = {n: _to_one_line(text) for n, text in enumerate(given.kept) if text is not None}
+        ids = self.subwords.encode([*known.values()], "target")
+        kept = {n: (text, own) for (n, text), own in zip(known.items(), ids, strict=True)}
+        return DocumentState(number, document, source, context, reference, kept)
 
     def _encode_reference(self, given: TranslationInput) -> list[list[int]]:
         found = given.reference
@@ -165,7 +167,7 @@ class Wavefront:
         free = self.rules.decode.open_documents - len(self._open)
         self._waiting.sort(key=lambda d: (-len(d.source), d.number))
         for document in self._waiting[:free]:
-            self.sentences += document.skip_empty()
+            self.sentences += document.skip_known()
             self._open.append(document)
         self._waiting = self._waiting[free:]
 

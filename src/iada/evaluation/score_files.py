@@ -163,7 +163,7 @@ def _translated(
     path: Path, documents: Sequence[ParallelDocument], data: DataConfig, form: FileFormat
 ) -> list[Document]:
     """Read the translation of documents: in their form, or as text where it cannot be written."""
-    if FORMATS[form].pieces is not None and not data.hold_out:
+    if FORMATS[form].fills_lines and not data.hold_out:
         languages = data.source_language, data.target_language
         read = read_documents(
             path,

@@ -6,6 +6,7 @@ written and no random number of the run is drawn: the estimate leaves a later tr
 """
 
 import hashlib
+import math
 import statistics
 import time
 from dataclasses import dataclass, replace
@@ -29,6 +30,9 @@ _MOST_BATCHES = 40
 TOO_LARGE = 20
 """Parameters per training token from which a model is far too large for its corpus."""
 MANY_EPOCHS = 300
+FINISH = 1.0
+"""Seconds between the last validation and the end of a run, beside those that grow with the
+model: its folder, card and tokenizer."""
 LONG = 24 * 3600
 """Seconds from which a run on a processor is worth a word."""
 
@@ -42,15 +46,24 @@ class Estimate:
     """A pass over the validation windows, and the checkpoint that follows it."""
     updates: int
     """Updates at most; early stopping may end the run before."""
-    validations: int
+    validate_every: int
+    """Updates from one validation to the next."""
     seconds_to_start: float = 0.0
     """Until the first update: programs and the corpus."""
+    seconds_to_finish: float = 0.0
+    """After the last validation: the best weights are loaded and the model is written."""
+
+    @property
+    def validations(self) -> int:
+        """Number of validations; the last update is always validated."""
+        return math.ceil(self.updates / self.validate_every)
 
     @property
     def seconds(self) -> float:
-        """The whole run, to the last update."""
+        """The whole run, from the command to its end."""
         training = self.updates * self.seconds_per_update
-        return self.seconds_to_start + training + self.validations * self.seconds_per_validation
+        beside = self.seconds_to_start + self.seconds_to_finish
+        return beside + training + self.validations * self.seconds_per_validation
 
     def describe(self) -> str:
         """Return one line for a plan."""
@@ -180,13 +193,17 @@ def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.devi
     checkpoint = _checkpoint_seconds(model)
     model.eval()
     with torch.no_grad():
-        dev = [step(corpus.dev, keys) for keys in _spread(corpus.dev, config, 3)]
+        chosen = _spread(corpus.dev, config, _MOST_BATCHES // 4)
+        step(corpus.dev, chosen[0])
+        dev = [step(corpus.dev, keys) for keys in chosen]
     dev_batches = len(_sampler(corpus.dev, config))
     return Estimate(
         seconds_per_update=per_update,
         seconds_per_validation=statistics.mean(dev) * dev_batches + checkpoint,
         updates=config.train.max_updates,
-        validations=config.train.max_updates // config.train.validate_every,
+        validate_every=config.train.validate_every,
+        # Read, loaded and written once more.
+        seconds_to_finish=FINISH + checkpoint,
     )
 
 

@@ -13,7 +13,7 @@ from iada.config.run import RunConfig, load_run_config
 from iada.data.formats.readers import file_format
 from iada.training.estimate import Estimate, duration
 
-TIMED = Estimate(seconds_per_update=0.5, seconds_per_validation=2.0, updates=1, validations=0)
+TIMED = Estimate(seconds_per_update=0.5, seconds_per_validation=2.0, updates=1, validate_every=1)
 
 
 def touch(folder: Path, *names: str, text: str = "a\n\nb\n") -> Path:
@@ -83,8 +83,7 @@ def test_sizes_grow() -> None:
 
 def test_updates_fill_the_time_validations_included() -> None:
     run = with_updates(RunConfig(), TIMED, epoch=1000, minutes=10)
-    validations = run.train.max_updates // run.train.validate_every
-    assert 20 <= validations <= 21
+    assert run.train.max_updates == 20 * run.train.validate_every
     # 600 s: 20 validations of 2 s, the rest updates of half a second.
     assert run.train.max_updates == 1120
 
@@ -112,9 +111,11 @@ def test_documents_are_held_out_where_there_are_no_validation_files(tmp_path: Pa
 
 
 def test_an_estimate_adds_updates_validations_and_the_start() -> None:
-    estimate = replace(TIMED, updates=100, validations=5)
+    estimate = replace(TIMED, updates=100, validate_every=20)
     assert estimate.seconds == 60
-    assert replace(estimate, seconds_to_start=7.0).seconds == 67
+    assert replace(estimate, seconds_to_start=7.0, seconds_to_finish=1.0).seconds == 68
+    # The last update is validated, whether it was its turn or not.
+    assert replace(estimate, validate_every=24).validations == 5
     assert estimate.describe().startswith("60 s for 100 updates (0.5 s each")
 
 

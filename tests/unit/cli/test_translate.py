@@ -249,3 +249,36 @@ def test_a_test_split_of_a_memory_is_translated_and_scored(folder: Path, mini_co
     scores, _ = score_run(folder)
     assert (folder / "translations" / "test.tmx").is_file()
     assert scores["s_bleu"]
+
+
+def test_approved_segments_are_kept_and_counted(folder: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "letter.xlf", tmp_path / "out.xlf"
+    source.write_text(
+        '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+        '<trans-unit id="1" approved="yes"><source>The lamp was new.</source>'
+        "<target>Neu war sie.</target></trans-unit>"
+        '<trans-unit id="2"><source>It was green.</source></trans-unit></body></file></xliff>',
+        encoding="utf-8",
+    )
+    command = TranslateCommand(run=folder, input=source, output=output, decode=DecodeConfig(beam=1))
+    run(command)
+    assert "<target>Neu war sie.</target>" in output.read_text(encoding="utf-8")
+    assert (details(output)["kept"], details(output)["sentences"]) == (1, 2)
+    run(replace(command, overwrite=True, overwrite_targets=True))
+    assert "Neu war sie." not in output.read_text(encoding="utf-8")
+    assert details(output)["kept"] == 0
+
+
+def test_an_ensemble_of_a_run_with_itself_translates_what_the_run_translates(
+    folder: Path, tmp_path: Path
+) -> None:
+    source, output = tmp_path / "letter.en", tmp_path / "letter.de"
+    source.write_text("The lamp was new.\nIt was green.\n", encoding="utf-8")
+    command = TranslateCommand(run=folder, input=source, output=output)
+    run(command)
+    alone = output.read_text(encoding="utf-8")
+    run(replace(command, ensemble=(folder,), overwrite=True))
+    assert output.read_text(encoding="utf-8") == alone
+    assert (details(output)["models"], details(output)["engine"]) == (2, "prefill")
+    parsed = parse([str(folder), "--ensemble", "a", "b", "--input", "c"])
+    assert parsed.ensemble == (Path("a"), Path("b"))

@@ -36,7 +36,7 @@ class Shouting:
     """Translate to upper case, and remember the documents."""
 
     engine = SimpleNamespace(name="shouting")
-    model = nn.Linear(1, 1)
+    models = (nn.Linear(1, 1),)
     windows = WindowConfig()
     processes = SINGLE
 
@@ -119,11 +119,13 @@ def test_the_details_lie_beside_the_translation(translator: Any, tmp_path: Path)
     assert details["inputs"] == [sha256(source)]
     assert {key: value for key, value in details.items() if key not in ("seconds", "inputs")} == {
         "engine": "shouting",
+        "models": 1,
         "precision": "float32",
         "beam": 2,
         "length_penalty": 1.0,
         "documents": 2,
         "sentences": 3,
+        "kept": 0,
         "resumed": False,
     }
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.de", "out.de.json"]
@@ -182,6 +184,19 @@ def test_every_form_is_written_as_it_was_read(translator: Any, tmp_path: Path) -
         '{"fr": ["a", "b"], "it": ["A", "B"]}\n'
     )
     assert translator.seen == [("a", "b"), ("c",), ("a", "b")]
+
+
+def test_a_table_of_columns_is_written_whole(translator: Any, tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    source, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    rows = [{"document": d, "en": s, "score": 0.5} for d, s in (("x", "a"), ("x", "b"), ("y", ""))]
+    pq.write_table(pa.Table.from_pylist(rows), source)
+    translate_file(translator, source, output, boundaries="blank_line")
+    assert pq.read_table(output).to_pylist() == [row | {"de": row["en"].upper()} for row in rows]
+    assert translator.seen == [("a", "b"), ("",)]
+    names = ["in.parquet", "out.parquet", "out.parquet.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_a_format_that_cannot_be_written_is_refused(translator: Any, tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 
 from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
-from iada.data.documents import Document
+from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.readers import read_documents
+from iada.data.tokens.subwords import Subwords
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import TranslationInput
 from iada.errors import DataError, ModelError, RunError
@@ -207,3 +210,58 @@ def test_a_text_or_a_list_of_sentences_is_a_document_too(translator: DocumentTra
     assert translator.translate([]) == []
     # The second sentence has the first one as its context.
     assert len(expected[0]) == 2
+
+
+def test_an_ensemble_scores_by_the_mean_of_the_probabilities(
+    trained_run: Path, documents: list[Document]
+) -> None:
+    pairs = [ParallelDocument(one, one) for one in documents[:3]]
+    alone = DocumentTranslator.load(trained_run)
+    assert DocumentTranslator.load(trained_run, ensemble=[trained_run]).score(
+        pairs
+    ) == pytest.approx(alone.score(pairs), abs=1e-4)
+    other = DocumentTranslator.load(trained_run).model
+    with torch.no_grad():
+        other.final_logits_bias.normal_()
+    both = DocumentTranslator(
+        alone.model,
+        alone.subwords,
+        windows=alone.windows,
+        decode=alone.decode,
+        ensemble=[other],
+    )
+    changed = DocumentTranslator(
+        other, alone.subwords, windows=alone.windows, decode=alone.decode
+    ).score(pairs)
+    for mean, one, two in zip(both.score(pairs), alone.score(pairs), changed, strict=True):
+        # An arithmetic mean is larger than the geometric one, by log 2 a token at most.
+        assert mean > (one + two) / 2
+        assert mean not in (one, two)
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        ("windows", {"context": 1}, "has `windows.context: 1`, .* `3`"),
+        ("data", {"target_language": "fr"}, "has `data.target_language: fr`, .* `de`"),
+        ("model", {"architecture": "gtrans"}, "frames sentences otherwise"),
+    ],
+)
+def test_runs_that_read_something_else_are_no_ensemble(
+    trained_run: Path, tmp_path: Path, section: str, values: dict[str, object], message: str
+) -> None:
+    other = shutil.copytree(trained_run, tmp_path / "other")
+    config = yaml.safe_load((other / "config.yaml").read_text(encoding="utf-8"))
+    config[section] |= values
+    (other / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    with pytest.raises(ModelError, match=message):
+        DocumentTranslator.load(trained_run, ensemble=[other])
+
+
+def test_runs_with_other_vocabularies_are_no_ensemble(
+    trained_run: Path, tmp_path: Path, subwords: Subwords
+) -> None:
+    other = shutil.copytree(trained_run, tmp_path / "other")
+    subwords.save(other / "model")
+    with pytest.raises(ModelError, match=r"other has another vocabulary .* pieces\)"):
+        DocumentTranslator.load(trained_run, ensemble=[other])

@@ -136,11 +136,11 @@ def requests_of_parts(
     opened = DocumentState(0, Document("doc", tuple(texts)), ids)
     rules = RequestRules(windows, DecodeConfig(unit="part"), subwords.special, 200, frame)
     found = []
-    opened.skip_empty()
+    opened.skip_known()
     while not opened.is_finished:
         found.append(opened.next_request(rules))
         opened.append("", ids[len(opened.texts)], [])
-        opened.skip_empty()
+        opened.skip_known()
     return found
 
 
@@ -247,6 +247,25 @@ def test_an_empty_sentence_stays_empty_and_is_never_asked(subwords: Subwords) ->
     assert [engine.current(r) for call in engine.calls for r in call] == ["a"]
     # The empty sentence before it is context all the same.
     assert engine.sentences(engine.calls[0][0].source[:-1]) == ["", "a"]
+
+
+def test_a_translation_that_stands_is_never_asked_and_is_context(subwords: Subwords) -> None:
+    engine = FakeEngine(subwords)
+    rules = RequestRules(
+        WindowConfig(context=1, max_length=8), DecodeConfig(), subwords.special, 99
+    )
+    # The second is too long for the model, but nobody asks for it.
+    document = Document("d", ("a", "the cat sat on the mat . again !" * 9, "c", "", "d"))
+    given = TranslationInput(document, kept=(None, "x", None, "y"))
+    (found,) = Wavefront(engine, subwords, rules).translate([given])
+    assert found.document.sentences == ("A", "x", "C", "", "D")
+    asked = [request for call in engine.calls for request in call]
+    assert [engine.current(request) for request in asked] == ["a", "c", "d"]
+    (after,) = Wavefront(engine, subwords, rules).translate(
+        [TranslationInput(Document("d", ("a", "b")), kept=("x",))]
+    )
+    assert after.document.sentences == ("x", "B")
+    assert engine.sentences(engine.calls[-1][0].prefix[1:]) == ["x", ""]
 
 
 def test_an_empty_translation_stays_in_its_place(subwords: Subwords) -> None:

@@ -35,6 +35,8 @@ class CorpusFiles:
     """Longest line that is read."""
     columns: tuple[str | None, str | None, str | None] = (None, None, None)
     """Columns or fields of document, source and target; None where the usual names apply."""
+    keeps_targets: bool = False
+    """Whether translations that the file marks as done stand as they are."""
 
     @property
     def has_numbered_columns(self) -> bool:
@@ -58,6 +60,26 @@ class Piece:
     """What to translate; None if the lines are copied."""
     reference: Document | None = None
     """Its translation in the file, if there is one."""
+    kept: tuple[str | None, ...] = ()
+    """Translation of each sentence that stands as it is, None where there is none; empty if no
+    sentence has one."""
+
+
+def report_target(
+    files: CorpusFiles, line: int | None, findings: Findings, *, stands: bool
+) -> None:
+    """Count a translation that a file to translate has already; those of a test set are no news."""
+    if not files.keeps_targets:
+        return
+    if stands:
+        message = (
+            "this translation is marked as done and stands as it is; `--overwrite_targets` "
+            "translates it again."
+        )
+        findings.report("kept_target", files.source, line, message)
+    else:
+        message = "this translation is not marked as done and is replaced."
+        findings.report("replaced_target", files.source, line, message)
 
 
 def copy_lines(lines: Sequence[str]) -> Piece:
@@ -84,6 +106,14 @@ class Format:
     """None if the format is only read."""
     pieces: Callable[[CorpusFiles, Findings], Iterator[Piece]] | None = None
     """None if files of this format cannot be translated in place."""
+    assemble: Callable[[CorpusFiles, Path, Path], None] | None = None
+    """Makes a file that is no text from the lines that its pieces have rendered, given the file to
+    translate, the lines, and the output; None where the lines are the output."""
+
+    @property
+    def fills_lines(self) -> bool:
+        """Whether a translated file is text of this format."""
+        return self.pieces is not None and self.assemble is None
 
     def matches(self, name: str) -> bool:
         """Tell whether a file name belongs to the format."""

@@ -28,6 +28,7 @@ Kind = Literal[
     "empty_document",
     "empty_one_side",
     "inline_code",
+    "kept_target",
     "length_ratio",
     "line_break",
     "lone_surrogate",
@@ -39,6 +40,7 @@ Kind = Literal[
     "nul",
     "odd_separator",
     "repeated_id",
+    "replaced_target",
     "segment_mismatch",
     "shared_sentence",
     "unnamed_tag",
@@ -61,8 +63,10 @@ WARNINGS: frozenset[Kind] = frozenset(
     }
 )
 """Kinds of which nothing is repaired or left out."""
-REPAIRS: frozenset[Kind] = frozenset({"byte_order_mark", "carriage_return", "inline_code"})
-"""Kinds that are put right without loss; all kinds in neither set are errors."""
+REPAIRS: frozenset[Kind] = frozenset(
+    {"byte_order_mark", "carriage_return", "inline_code", "kept_target", "replaced_target"}
+)
+"""Kinds that are put right, or done as documented; all kinds in neither set are errors."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ digits, repeated keys, and nesting too deep for the parser are errors, like a mi
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def write_jsonl(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> No
         for number, document in enumerate(documents, start=1):
             record: dict[str, object] = {identity or "id": number}
             for path, side in zip(paths, (document.source, document.target), strict=True):
-                record = _with_value(record, path, list(side.sentences))
+                record = with_value(record, path, list(side.sentences))
             yield json.dumps(record, ensure_ascii=False)
 
     write_lines(files.source, lines())
@@ -146,15 +146,45 @@ def write_jsonl(files: CorpusFiles, documents: Iterable[ParallelDocument]) -> No
 def jsonl_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
     """Yield the documents; targets that are complete already are the reference."""
 
+    def fill(parsed: "_ParsedLine", sentences: Sequence[str]) -> object:
+        return with_value(parsed.fields, parsed.shape.filled, parsed.value_of(sentences))
+
+    lines = _Lines(files, findings, needs_target=False)
+    return _pieces(lines, lines.parse(), fill)
+
+
+def object_pieces(
+    files: CorpusFiles, objects: Iterable[dict[str, object]], findings: Findings
+) -> Iterator[Piece]:
+    """Yield the documents of objects that come from elsewhere.
+
+    Each object is rendered as one line of JSON: a list of the path at which its translation
+    belongs, as a list of names, and the translation.
+    """
+
+    def fill(parsed: "_ParsedLine", sentences: Sequence[str]) -> object:
+        return [list(parsed.shape.filled), parsed.value_of(sentences)]
+
+    lines = _Lines(files, findings, needs_target=False)
+    parsed = (lines.parse_fields(number, "{}", one) for number, one in enumerate(objects, start=1))
+    return _pieces(lines, parsed, fill)
+
+
+def _pieces(
+    lines: "_Lines",
+    parsed_lines: Iterable["_ParsedLine | None"],
+    fill: Callable[["_ParsedLine", Sequence[str]], object],
+) -> Iterator[Piece]:
+    """Yield the documents of records, rendered as the JSON of what `fill` returns."""
+
     def fillable(parsed: "_ParsedLine | None") -> FillableLine:
         if parsed is None:
             return FillableLine(lambda _: "", is_blank=True)
         for found in parsed.problems:
-            findings.add(found)
+            lines.findings.add(found)
 
         def render(sentences: Sequence[str]) -> str:
-            filled = _with_value(parsed.fields, parsed.shape.filled, parsed.value_of(sentences))
-            return json.dumps(filled, ensure_ascii=False)
+            return json.dumps(fill(parsed, sentences), ensure_ascii=False)
 
         target = parsed.target
         is_complete = target is not None and len(target) == len(parsed.source)
@@ -167,8 +197,7 @@ def jsonl_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
             is_whole=parsed.is_whole,
         )
 
-    lines = _Lines(files, findings, needs_target=False)
-    return group_lines(files.source, map(fillable, lines.parse()))
+    return group_lines(lines.files.source, map(fillable, parsed_lines))
 
 
 def clean_sentence(
@@ -241,11 +270,11 @@ def _value_at(fields: object, path: Sequence[str]) -> object:
     return fields
 
 
-def _with_value(fields: object, path: Sequence[str], value: object) -> dict[str, object]:
+def with_value(fields: object, path: Sequence[str], value: object) -> dict[str, object]:
     """Return a copy of an object with a value at a path."""
     kept = fields if isinstance(fields, dict) else {}
     first, *rest = path
-    return {**kept, first: _with_value(kept.get(first), rest, value) if rest else value}
+    return {**kept, first: with_value(kept.get(first), rest, value) if rest else value}
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class EngineEntry:
     """Whether `auto` should take it rather than an engine below it in the table."""
     causal: bool = False
     """Whether it searches with decoder-only models rather than with encoder-decoders."""
+    ensembles: bool = False
+    """Whether it averages the probabilities of several models."""
 
     also: Callable[[Any], bool] = lambda _: False
     """Whether it takes a model of another class all the same."""
@@ -45,7 +47,7 @@ class EngineEntry:
 
 ENGINES: dict[str, EngineEntry] = {
     "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
-    "prefill": EngineEntry((MarianMTModel,), open_prefill, also=has_stock_decoder),
+    "prefill": EngineEntry((MarianMTModel,), open_prefill, ensembles=True, also=has_stock_decoder),
     "huggingface": EngineEntry(None, open_huggingface),
     "causal": EngineEntry(None, open_causal, causal=True),
 }
@@ -55,6 +57,8 @@ ENGINES: dict[str, EngineEntry] = {
 def choose_engine(setup: EngineSetup) -> Engine:
     """Open the engine that `decode.engine` names, or the one that `auto` finds in the table."""
     model, name = setup.model, setup.decode.engine
+    if setup.ensemble:
+        return _open_ensemble(setup)
     if name == "auto":
         applies = (key for key, e in ENGINES.items() if e.takes(model) and e.has_advantage(setup))
         return ENGINES[next(applies)].open(setup)
@@ -68,6 +72,32 @@ def choose_engine(setup: EngineSetup) -> Engine:
             f"Choose `{'causal' if _is_causal(model) else 'huggingface'}`."
         )
     return entry.open(setup)
+
+
+def _open_ensemble(setup: EngineSetup) -> Engine:
+    """Open an engine that averages, or say why there is none."""
+    able = {name: entry for name, entry in ENGINES.items() if entry.ensembles}
+    asked = setup.decode.engine
+    if asked not in ("auto", *able):
+        raise ModelError(
+            f"The engine `{asked}` searches with one model at a time. For an ensemble choose "
+            f"`{'` or `'.join(able)}`, or `auto`."
+        )
+    kinds = {type(model) for model in (setup.model, *setup.ensemble)}
+    if len(kinds) > 1:
+        names = " and a ".join(sorted(kind.__name__ for kind in kinds))
+        raise ModelError(
+            f"An ensemble needs models of one architecture, but these are a {names}. Choose runs "
+            "with the same `model.architecture`."
+        )
+    for name, entry in able.items():
+        if asked in ("auto", name) and entry.takes(setup.model):
+            return entry.open(setup)
+    raise ModelError(
+        f"An ensemble needs the engine `{'` or `'.join(able)}`, which does not take a "
+        f"{type(setup.model).__name__}: only stock Marian models, and architectures with a stock "
+        "decoder. Translate with one run."
+    )
 
 
 def _is_causal(model: Any) -> bool:

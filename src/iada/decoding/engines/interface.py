@@ -82,6 +82,8 @@ class EngineSetup:
     """Folder where an export of the model may be."""
     frame: Frame | None = None
     """What the model reads around and between sentences, where an engine needs to know."""
+    ensemble: tuple[Any, ...] = ()
+    """Further models, whose probabilities are averaged with those of the first."""
 
     @property
     def has_prefix(self) -> bool:

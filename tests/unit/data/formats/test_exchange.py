@@ -204,6 +204,44 @@ def test_what_must_not_be_translated_stays(tmp_path: Path) -> None:
     assert "<target>A</target>" in translate(tmp_path / "t.xlf", content)
 
 
+STATES1 = """<xliff version="1.2"><file source-language="en" target-language="de"><body>
+<trans-unit id="1" approved="yes"><source>a</source><target>eins <x id="1"/></target></trans-unit>
+<trans-unit id="2"><source>b</source><target state="final">zwei</target></trans-unit>
+<trans-unit id="3"><source>c</source><target state="signed-off">drei</target></trans-unit>
+<trans-unit id="4"><source>d</source><target state="translated">v</target></trans-unit>
+<trans-unit id="5" approved="yes"><source>e</source></trans-unit>
+</body></file></xliff>
+"""
+STATES2 = """<xliff version="2.1" srcLang="en" trgLang="de"><file id="1"><unit id="1">
+<segment state="reviewed"><source>a</source><target>eins <x id="1"/></target></segment>
+<segment state="final"><source>b</source><target>zwei</target></segment>
+<segment state="final"><source>c</source><target>drei</target></segment>
+<segment state="translated"><source>d</source><target>v</target></segment>
+<segment><source>e</source></segment>
+</unit></file></xliff>
+"""
+
+
+@pytest.mark.parametrize("content", [STATES1, STATES2], ids=["1.2", "2.1"])
+def test_approved_targets_stand_unless_told_otherwise(
+    tmp_path: Path, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = CorpusFiles(tmp_path / "t.xlf", keeps_targets=True)
+    output = translate(files.source, content, keeps_targets=True)
+    (piece, _) = file_pieces("xliff", files)()
+    assert piece.kept == ("eins", "zwei", "drei", None, None)
+    for text in ('>eins <x id="1"/></target>', ">zwei</target>", ">drei</target>", ">D</target>"):
+        assert text in output
+    assert "<source>e</source><target>E</target>" in output
+    assert "(kept_target, 3)" in caplog.text
+    assert "(replaced_target, 1)" in caplog.text
+    caplog.clear()
+    # A test set has its references there.
+    output = translate(files.source, content)
+    assert [f">{letter}</target>" in output for letter in "ABCDE"] == [True] * 5
+    assert not caplog.text
+
+
 def test_a_file_from_the_target_language_is_not_translated(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is from `en`, but the model translates from `de`"):
         translate(tmp_path / "t.xlf", XLIFF1, languages=("de", "en"))

@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from iada.config.data import DataConfig
-from iada.data.formats.readers import read_split
+from iada.data.formats.file_format import CorpusFiles
+from iada.data.formats.parquet import assemble_parquet
+from iada.data.formats.readers import file_pieces, read_split
+from iada.decoding.files import translations_name
 from iada.errors import DataError
 
 PAIRS = [{"translation": {"en": "a", "de": "A"}}, {"translation": {"en": "b", "de": "B"}}]
@@ -83,3 +88,48 @@ def test_a_missing_library_is_named(write: Write, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(DataError, match=r"pip install 'iada\[formats\]'"):
         sentences(data)
+
+
+def translate(path: Path, **settings: Any) -> list[dict[str, Any]]:
+    """Fill a file with upper-case "translations" and read it back."""
+    files = CorpusFiles(path, **settings)
+    lines = path.with_name("lines")
+    with lines.open("w", encoding="utf-8") as text:
+        for piece in file_pieces("parquet", files)():
+            assert piece.document is not None
+            loud = [sentence.upper() for sentence in piece.document.sentences]
+            text.writelines(f"{line}\n" for line in piece.render(loud))
+    output = path.with_name(f"out{path.suffix}")
+    assemble_parquet(files, lines, output)
+    if path.suffix == ".parquet":
+        return pq.read_table(output).to_pylist()
+    with pa.ipc.open_stream(output) as stream:
+        return stream.read_all().to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("row", "filled"),
+    [
+        ({"en": "a"}, {"de": "A"}),
+        ({"en": "a", "de": "old"}, {"de": "A"}),
+        (
+            {"translation": {"en": "a", "note": 1}},
+            {"translation": {"en": "a", "note": 1, "de": "A"}},
+        ),
+        ({"translation": {"en": "a", "de": "x"}}, {"translation": {"en": "a", "de": "A"}}),
+        ({"en": ["a", "b"]}, {"de": ["A", "B"]}),
+    ],
+)
+def test_a_translated_file_has_its_rows_and_one_column_more(
+    write: Write, row: dict[str, Any], filled: dict[str, Any]
+) -> None:
+    now = datetime(2026, 1, 2)
+    rows = [{"document": "x", "time": now, "raw": b"\xff", **row} for _ in range(2500)]
+    data = write(rows)
+    found = translate(data.folder / data.train)
+    assert found == [one | filled for one in rows]
+
+
+def test_a_test_split_is_translated_into_text(write: Write) -> None:
+    data = write(PAIRS)
+    assert translations_name(replace(data, test=data.train)) == "train.de"

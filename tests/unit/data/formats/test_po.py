@@ -118,3 +118,22 @@ def test_a_missing_library_is_named(read: Read, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "polib", None)
     with pytest.raises(DataError, match=r"pip install 'iada\[formats\]'"):
         read("t.po", {"t.po": CATALOGUE})
+
+
+def test_messages_that_are_translated_stand_unless_told_otherwise(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t.po"
+    path.write_text(CATALOGUE, encoding="utf-8")
+    first, second, whole = file_pieces("po", CorpusFiles(path, keeps_targets=True))()
+    assert first.kept == ("Dateien", "Öffnen Sie eine Datei.", "Schließen Sie sie.")
+    assert second.kept == (None, "%d Datei", "%d Dateien")
+    first.render(["x"] * 3)
+    second.render(["x"] * 3)
+    catalogue = polib.pofile("\n".join(whole.render([])))
+    texts = ["Dateien", "Öffnen Sie eine Datei.\nSchließen Sie sie.", "x"]
+    assert [entry.msgstr for entry in catalogue][:3] == texts
+    assert catalogue[3].msgstr_plural == {0: "%d Datei", 1: "%d Dateien"}
+    # The fuzzy one is replaced.
+    assert "(kept_target, 3)" in caplog.text
+    assert "(replaced_target, 1)" in caplog.text

@@ -5,7 +5,8 @@ the catalogue is one. Each line of a message is a sentence. A message with a plu
 and the plural one after the other. Messages that are fuzzy or not translated count as empty on the
 target side; obsolete ones are no messages.
 
-In translation every `msgstr` is filled and all else stays, but lines are wrapped anew.
+In translation every `msgstr` is filled and all else stays, but lines are wrapped anew. Messages
+that are translated and not fuzzy stand where the translations of a file are to be kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 from iada.data.documents import Document, ParallelDocument
 from iada.data.formats.assembly import Record, group_records
-from iada.data.formats.file_format import CorpusFiles, Format, Piece
+from iada.data.formats.file_format import CorpusFiles, Format, Piece, report_target
 from iada.data.formats.findings import Finding, Findings
 from iada.data.formats.lines import BYTE_ORDER_MARK, read_bytes, repair
 from iada.errors import DataError
@@ -36,7 +37,7 @@ def po_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
     catalogue = _parse(files.source)
     messages = _messages(files.source, catalogue, findings)
     for number, group in enumerate(_documents(messages), start=1):
-        yield _piece(f"{files.source.name}:{number}", group)
+        yield _piece(f"{files.source.name}:{number}", files, group, findings)
     yield Piece(lambda _: str(catalogue).removesuffix("\n").split("\n"))
 
 
@@ -70,17 +71,31 @@ class _Message:
         self.entry.msgstr_plural = {form: texts[min(form, 1)] for form in forms}
 
 
-def _piece(name: str, messages: Sequence[_Message]) -> Piece:
+def _piece(
+    name: str, files: CorpusFiles, messages: Sequence[_Message], findings: Findings
+) -> Piece:
+    stands = [files.keeps_targets and message.entry.translated() for message in messages]
+    for message, stays in zip(messages, stands, strict=True):
+        if message.entry.msgstr or any(message.entry.msgstr_plural.values()):
+            report_target(files, message.entry.linenum, findings, stands=stays)
+
     def render(sentences: Sequence[str]) -> list[str]:
         remaining = iter(sentences)
-        for message in messages:
-            message.fill([next(remaining) for _ in message.source])
+        for message, stays in zip(messages, stands, strict=True):
+            filled = [next(remaining) for _ in message.source]
+            if not stays:
+                message.fill(filled)
         return []
 
     source = tuple(line for message in messages for line in message.source)
     target = tuple(line for message in messages for line in message.target)
     reference = Document(name, target) if all(target) else None
-    return Piece(render, Document(name, source), reference)
+    kept = tuple(
+        line if stays else None
+        for message, stays in zip(messages, stands, strict=True)
+        for line in message.target
+    )
+    return Piece(render, Document(name, source), reference, kept if any(stands) else ())
 
 
 def _records(path: Path, findings: Findings) -> Iterator[Record]:

@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from lxml import etree
 
 from iada.data.documents import Document, ParallelDocument
-from iada.data.formats.file_format import Piece
+from iada.data.formats.file_format import CorpusFiles, Piece, report_target
 from iada.data.formats.findings import Findings
 from iada.data.formats.lines import byte_blocks, read_bytes, repair
 from iada.errors import DataError
@@ -86,15 +86,17 @@ class Slot:
     target: etree._Element | None
     make: Callable[[], etree._Element]
     """Adds the element of the target if there is none."""
+    is_final: bool = False
+    """Whether the file marks the target as done, so that it stands as it is."""
 
 
 def slot_pieces(
-    path: Path, root: etree._Element, slots: Sequence[Slot], findings: Findings
+    files: CorpusFiles, root: etree._Element, slots: Sequence[Slot], findings: Findings
 ) -> Iterator[Piece]:
     """Yield the documents of a file; the last piece writes the whole file."""
     groups = [[*group] for _, group in groupby(slots, key=lambda slot: slot.document)]
     for number, group in enumerate(groups, start=1):
-        yield _piece(f"{path.name}:{number}", path, group, findings)
+        yield _piece(f"{files.source.name}:{number}", files, group, findings)
 
     def render(_: Sequence[str]) -> list[str]:
         # By now all pieces before it have filled their part of the tree.
@@ -159,14 +161,25 @@ def written_pairs(document: ParallelDocument) -> Iterator[tuple[str, str]]:
         yield escape(pair[0]), escape(pair[1])
 
 
-def _piece(name: str, path: Path, slots: Sequence[Slot], findings: Findings) -> Piece:
+def _piece(name: str, files: CorpusFiles, slots: Sequence[Slot], findings: Findings) -> Piece:
+    path = files.source
+
     def render(sentences: Sequence[str]) -> list[str]:
-        for slot, sentence in zip(slots, sentences, strict=True):
-            target = slot.make() if slot.target is None else slot.target
-            fill_segment(target, slot.source, sentence)
+        for slot, sentence, known in zip(slots, sentences, kept, strict=True):
+            if known is None:
+                target = slot.make() if slot.target is None else slot.target
+                fill_segment(target, slot.source, sentence)
         return []
 
-    for slot in slots:
+    source = tuple(segment_text(slot.source, path, findings) for slot in slots)
+    target = tuple(segment_text(slot.target, path, findings) for slot in slots)
+    pairs = [*zip(slots, target, strict=True)]
+    kept = tuple(text if slot.is_final and text else None for slot, text in pairs)
+    for slot, text in pairs:
+        if text:
+            report_target(files, slot.source.sourceline, findings, stands=slot.is_final)
+        if slot.is_final and text:
+            continue
         # Codes at the ends of a segment have a certain place.
         if sum(bool(run.strip()) for run in _text_runs(slot.source)) > 1:
             message = (
@@ -174,9 +187,8 @@ def _piece(name: str, path: Path, slots: Sequence[Slot], findings: Findings) -> 
                 "about the same place. Check them."
             )
             findings.report("inline_code", path, slot.source.sourceline, message)
-    source = tuple(segment_text(slot.source, path, findings) for slot in slots)
-    target = tuple(segment_text(slot.target, path, findings) for slot in slots)
-    return Piece(render, Document(name, source), Document(name, target) if all(target) else None)
+    reference = Document(name, target) if all(target) else None
+    return Piece(render, Document(name, source), reference, kept if any(kept) else ())
 
 
 def _malformed(path: Path, error: etree.XMLSyntaxError) -> DataError:

@@ -76,7 +76,7 @@ def tmx_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
         else:
             make = _variant_maker(source, files.languages[1])
             slots.append(Slot(document or "1", source, target, make))
-    return slot_pieces(files.source, root, slots, findings)
+    return slot_pieces(files, root, slots, findings)
 
 
 def _records(files: CorpusFiles, findings: Findings) -> Iterator[Record]:

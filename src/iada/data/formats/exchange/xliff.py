@@ -1,6 +1,8 @@
 """XLIFF 1.2 and 2.x: segments with a source and a target. Each `<file>` is a document.
 
-It may be read in both directions and is translated in its own.
+It may be read in both directions and is translated in its own. In translation, targets that a
+person has approved stand: in version 1 those of approved units and those in the state `final` or
+`signed-off`, in version 2 those of segments in the state `reviewed` or `final`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +30,8 @@ from iada.errors import DataError
 
 _SEGMENTS = ("{*}trans-unit", "{*}segment")
 """What holds a source and a target, in versions 1 and 2."""
+_FINAL = {"trans-unit": ("final", "signed-off"), "segment": ("reviewed", "final")}
+"""States of targets that a person has approved."""
 
 
 def read_xliff(files: CorpusFiles, findings: Findings) -> Iterator[ParallelDocument]:
@@ -84,8 +88,10 @@ def xliff_pieces(files: CorpusFiles, findings: Findings) -> Iterator[Piece]:
             source = segment.find("{*}source")
             if source is not None and _is_translatable(segment):
                 target = segment.find("{*}target")
-                slots.append(Slot(str(number), source, target, _target_maker(segment, source)))
-    return slot_pieces(files.source, root, slots, findings)
+                make = _target_maker(segment, source)
+                is_final = files.keeps_targets and _is_final(segment, target)
+                slots.append(Slot(str(number), source, target, make, is_final))
+    return slot_pieces(files, root, slots, findings)
 
 
 def _records(files: CorpusFiles, findings: Findings) -> Iterator[Record]:
@@ -123,6 +129,15 @@ def _is_translatable(segment: etree._Element) -> bool:
     """Tell whether the nearest `translate` of a segment and what encloses it is not `no`."""
     marks = (element.get("translate") for element in (segment, *segment.iterancestors()))
     return next((mark for mark in marks if mark is not None), "yes") != "no"
+
+
+def _is_final(segment: etree._Element, target: etree._Element | None) -> bool:
+    """Tell whether a person has approved the target of a segment."""
+    name = etree.QName(segment).localname
+    # Version 1 has the state at the target, version 2 at the segment.
+    holder = target if name == "trans-unit" else segment
+    state = None if holder is None else holder.get("state")
+    return segment.get("approved") == "yes" or state in _FINAL[name]
 
 
 def _target_maker(segment: etree._Element, source: etree._Element) -> Callable[[], etree._Element]:

@@ -14,6 +14,7 @@ from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
 from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
+from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import (
     Attention,
     FixedPointAttention,
@@ -48,7 +49,7 @@ def open_prefill(setup: EngineSetup) -> "PrefillEngine":
             "int8 needs a CPU and a PyTorch that was built with oneDNN. Set "
             "`decode.precision: float32`."
         )
-    return PrefillEngine(setup.model, setup.subwords.special, setup.decode)
+    return PrefillEngine(setup.model, setup.subwords.special, setup.decode, setup.ensemble)
 
 
 class PrefillEngine:
@@ -56,22 +57,32 @@ class PrefillEngine:
 
     name = "prefill"
 
-    def __init__(self, model: Any, special: SpecialIds, config: DecodeConfig) -> None:
+    def __init__(
+        self,
+        model: Any,
+        special: SpecialIds,
+        config: DecodeConfig,
+        ensemble: Sequence[Any] = (),
+    ) -> None:
         """Prepare a model.
 
         Args:
             model: a stock `MarianMTModel`, or a `DocumentModel` with a stock decoder.
             special: ids of the special tokens.
             config: how to search.
+            ensemble: further models of the same class and vocabulary, to search with as one.
         """
         self.special = special
         self.config = config
-        model.eval()
-        if config.precision == "int8":
-            self.model = MarianSearchModel(with_int8_layers(model), FixedPointAttention())
-        else:
-            self.model = MarianSearchModel(model, Attention())
+        members = [self._prepare(one) for one in (model, *ensemble)]
+        self.model = members[0] if len(members) == 1 else SearchEnsemble(members)
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
+
+    def _prepare(self, model: Any) -> MarianSearchModel:
+        model.eval()
+        if self.config.precision == "int8":
+            return MarianSearchModel(with_int8_layers(model), FixedPointAttention())
+        return MarianSearchModel(model, Attention())
 
     @torch.inference_mode()
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
