@@ -17,7 +17,7 @@ INSTALL := $(PIP) install -c constraints.txt
 SOURCES := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test exhaustive browser lint docs wheel newest range clean
+.PHONY: help demo test exhaustive browser kernels lint docs wheel newest range clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,17 @@ browser: $(VENV)/dev.stamp  ## look at the pages in Chromium, installed where th
 		|| { apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium; } \
 		|| echo "Chromium cannot be installed, so these tests are skipped"
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser -rs
+
+# Triton is a gigabyte on disk, and Transformers imports it wherever it is: an environment of its own,
+# which finds everything else in $(VENV).
+kernels: $(VENV)/dev.stamp  ## run the kernels for GPUs in Triton's interpreter, and compile them
+	$(BIN)/python -m venv --without-pip build/kernels
+	$(BIN)/python -c "import site; print(site.getsitepackages()[0])" \
+		> $$(echo build/kernels/lib/python*/site-packages)/base.pth
+	build/kernels/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt triton \
+		|| echo "Triton cannot be installed, so these tests are skipped"
+	PYTHONPATH=src OMP_NUM_THREADS=1 TRITON_INTERPRET=1 build/kernels/bin/python -m pytest -rs \
+		tests/unit/method/test_kernel.py
 
 lint: $(VENV)/dev.stamp  ## check style, format and types
 	$(BIN)/ruff check .

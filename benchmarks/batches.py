@@ -4,7 +4,8 @@
 
 Opens each prepared corpus, or prepares it on the first call. Then, for each way of cutting windows:
 seconds to cut them, seconds to plan an epoch, tokens per second through PyTorch's loader as the
-trainer uses it, and the padded share of all tokens of an epoch. A token is a source or target token
+trainer uses it, the padded share of all tokens of an epoch, and the number of shapes that its
+batches have. A token is a source or target token
 that is not padding. Rates are medians over epochs, each over its first batches, planning included.
 The last row collates the first row's windows one by one.
 """
@@ -28,7 +29,7 @@ from iada.cli.parsing import parse_dataclass
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.data.prepared.prepare import Preparation, prepare
 from iada.data.prepared.store import TokenStore
-from iada.data.windows.batch import Collator, Window
+from iada.data.windows.batch import Collator, Window, round_up
 from iada.data.windows.conditions import context_noise
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
@@ -56,6 +57,8 @@ class Options:
     """Where the prepared corpora are kept between calls."""
     max_tokens: int = 4096
     """Budget of a batch."""
+    length_multiple: int = 1
+    """What lengths are padded to a multiple of."""
     epochs: int = 5
     """Number of epochs to measure."""
     batches: int = 1500
@@ -74,6 +77,7 @@ class Measurement:
     plan_seconds: float
     tokens_per_second: float
     padded_share: float
+    shapes: int
 
 
 class OneByOne:
@@ -100,6 +104,7 @@ def main(options: Options) -> None:
         return
     report = {
         "max_tokens": options.max_tokens,
+        "length_multiple": options.length_multiple,
         "epochs": options.epochs,
         "batches_per_epoch": options.batches,
         "machine": {
@@ -143,14 +148,20 @@ def measure(
     cut_seconds = time.perf_counter() - started
     lengths = windows.lengths()
     started = time.perf_counter()
-    sampler = TokenBatchSampler(lengths, max_tokens=options.max_tokens, seed=1)
+    multiple = options.length_multiple
+    sampler = TokenBatchSampler(
+        lengths, max_tokens=options.max_tokens, seed=1, length_multiple=multiple
+    )
     plan = sampler.plan(0)
     plan_seconds = time.perf_counter() - started
     dataset: Any = OneByOne(windows) if one_by_one else windows
     loader: DataLoader[Any] = DataLoader(
-        dataset, batch_sampler=sampler, collate_fn=Collator(store.special.pad)
+        dataset, batch_sampler=sampler, collate_fn=Collator(store.special.pad, multiple)
     )
-    padded = sum(len(batch) * int(lengths[batch].max(axis=0).sum()) for batch in plan)
+    shapes = [
+        (len(batch), *round_up(lengths[batch].max(axis=0), multiple).tolist()) for batch in plan
+    ]
+    padded = sum(rows * (source + target) for rows, source, target in shapes)
     rates = list(epoch_rates(loader, sampler, lengths, options))
     return Measurement(
         windows=len(windows),
@@ -159,6 +170,7 @@ def measure(
         plan_seconds=plan_seconds,
         tokens_per_second=statistics.median(rates),
         padded_share=1 - int(lengths.sum()) / padded,
+        shapes=len(set(shapes)),
     )
 
 
@@ -177,7 +189,7 @@ def epoch_rates(
 
 
 def table(results: dict[str, Measurement]) -> str:
-    header = ("windows", "number", "cut (s)", "plan (s)", "tokens/s", "padding")
+    header = ("windows", "number", "cut (s)", "plan (s)", "tokens/s", "padding", "shapes")
     rows = [
         (
             name,
@@ -186,6 +198,7 @@ def table(results: dict[str, Measurement]) -> str:
             f"{result.plan_seconds:.2f}",
             f"{result.tokens_per_second:,.0f}",
             f"{result.padded_share:.1%}",
+            f"{result.shapes:,}",
         )
         for name, result in results.items()
     ]

@@ -311,4 +311,10 @@ def _batches(config: RunConfig, corpus: "Corpus") -> int:
     from iada.data.windows.sampler import TokenBatchSampler
 
     lengths = corpus.train.planned_lengths()
-    return len(TokenBatchSampler(lengths, max_tokens=config.train.max_tokens, seed=config.seed))
+    sampler = TokenBatchSampler(
+        lengths,
+        max_tokens=config.train.max_tokens,
+        seed=config.seed,
+        length_multiple=config.train.length_multiple,
+    )
+    return len(sampler)

@@ -60,6 +60,9 @@ class RunConfig:
             self._check_pretrained()
         rule = f"at least `windows.max_length` ({longest}), so that every window fits in a batch"
         require(self.train.max_tokens >= longest, "train.max_tokens", rule, self.train.max_tokens)
+        rule = f"a divisor of `windows.max_length` ({longest}), so that no window grows beyond it"
+        multiple = self.train.length_multiple
+        require(longest % multiple == 0, "train.length_multiple", rule, multiple)
         require(0 <= self.seed < 2**32, "seed", "between 0 and 2**32 - 1", self.seed)
         check_windows(self.model, self.windows)
         rule = "refuse or leave_out with `train.rich.scores`, whose sentences are those of the text"

@@ -83,6 +83,10 @@ class TrainConfig:
     """Probability mass that smoothing spreads over the vocabulary, in [0, 1)."""
     max_tokens: int = 4096
     """Tokens of a micro-batch, padding included: rows times the longer of the two sides."""
+    length_multiple: int = 1
+    """Pad both sides of a batch to a multiple of this many tokens, which must divide
+    `windows.max_length`. Batches then come in few shapes, as CUDA graphs and compiled models like
+    it; losses are the same, but the noise of the perturbation is drawn for other shapes."""
     accumulation: int = 8
     """Micro-batches per update and process."""
     max_updates: int = 100_000
@@ -133,7 +137,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         positive = ("learning_rate", "max_tokens", "accumulation", "max_updates", "validate_every")
-        for name in (*positive, "log_every", "keep_checkpoints", "validation_beam"):
+        counts = ("log_every", "keep_checkpoints", "validation_beam", "length_multiple")
+        for name in (*positive, *counts):
             value = getattr(self, name)
             require(value > 0, f"train.{name}", "above 0", value)
         for name in ("warmup_updates", "weight_decay", "clip_norm", "patience", "min_delta"):

@@ -10,8 +10,9 @@ same in all rows, so it is subtracted once from the finished products. Where a m
 (`cap * tanh(logits / cap)`), it is not, and every entry is multiplied by the slope of the cap.
 """
 
+import importlib.util
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -243,11 +244,12 @@ def accumulate_losses(
             head.mean_logits(view) if terms.smoothing > 0 and weight > 0 and is_linear else None
             for view, weight in zip(states, terms.nll_weights, strict=True)
         ]
+        sums_of = kernel_sums(buffer, terms, head) or chunk_sums
         for start in range(0, len(labels), size):
             tokens = slice(start, start + size)
             stacked = torch.cat([view[tokens] for view in states])
             logits = torch.mm(stacked, head.weight.T, out=buffer[: len(stacked)])
-            total.sums += chunk_sums(
+            total.sums += sums_of(
                 logits.view(views, -1, vocabulary),
                 labels[tokens, None],
                 terms,
@@ -258,6 +260,24 @@ def accumulate_losses(
             )
             total.add_products(logits, stacked, tokens)
         return total.finished()
+
+
+def kernel_sums(logits: Tensor, terms: Terms, head: Head) -> Callable[..., Tensor] | None:
+    """Return what computes `chunk_sums` on a GPU, if Triton is there and takes these terms."""
+    if not logits.is_cuda or importlib.util.find_spec("triton") is None:
+        return None
+    # Not above: few machines have Triton.
+    from iada.method import kernel
+
+    is_taken = kernel.takes(logits.dtype, terms) and kernel.agrees_with(
+        chunk_sums,
+        logits.device,
+        logits.dtype,
+        terms,
+        has_bias=head.bias is not None,
+        cap=head.cap,
+    )
+    return kernel.chunk_sums if is_taken else None
 
 
 def default_chunk_rows(vocabulary: int, device: torch.device) -> int:

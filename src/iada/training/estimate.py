@@ -141,7 +141,7 @@ def duration(seconds: float) -> str:
 
 
 def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.device) -> Estimate:
-    special = corpus.subwords.special
+    collate = Collator(corpus.subwords.special.pad, config.train.length_multiple)
     model: nn.Module = start_model(config, corpus.subwords, None)
     model.to(device).train()
     precision = config.train.precision
@@ -162,7 +162,7 @@ def _timed(config: RunConfig, corpus: Corpus, seconds: float, device: torch.devi
 
     def step(windows: Windows, keys: list[tuple[int, int]]) -> float:
         begun = time.perf_counter()
-        batch = to_device(Collator(special.pad)(windows.__getitems__(keys)), device)
+        batch = to_device(collate(windows.__getitems__(keys)), device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
             losses = objective(batch, update=late)
         if model.training:
@@ -220,7 +220,10 @@ def _checkpoint_seconds(model: nn.Module) -> float:
 
 def _sampler(windows: Windows, config: RunConfig) -> TokenBatchSampler:
     return TokenBatchSampler(
-        windows.planned_lengths(), max_tokens=config.train.max_tokens, seed=config.seed
+        windows.planned_lengths(),
+        max_tokens=config.train.max_tokens,
+        seed=config.seed,
+        length_multiple=config.train.length_multiple,
     )
 
 

@@ -21,7 +21,7 @@ from iada.config.train import TrainConfig
 from iada.data.prepared.store import Offsets
 from iada.data.tokens.pretrained_subwords import load_subwords
 from iada.data.tokens.subwords import SubwordEncoding
-from iada.data.windows.batch import Collator
+from iada.data.windows.batch import Collator, round_up
 from iada.data.windows.drawn import ResegmentedWindows
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
@@ -345,6 +345,7 @@ def make_trainer(
             rank=state.process_index,
             processes=state.num_processes,
             chosen=chosen,
+            length_multiple=config.train.length_multiple,
         )
 
     validator = None
@@ -358,7 +359,7 @@ def make_trainer(
         train_sampler=sampler(corpus.train, selected_windows(config, corpus)),
         eval_dataset=corpus.dev,
         eval_sampler=sampler(corpus.dev),
-        data_collator=Collator(corpus.subwords.special.pad),
+        data_collator=Collator(corpus.subwords.special.pad, config.train.length_multiple),
         vocabulary=Vocabulary.of_tokenizer(corpus.subwords),
         label_smoothing=config.train.label_smoothing,
         rich_weight=config.train.rich.added_weight,
@@ -399,10 +400,12 @@ def describe_plan(config: RunConfig) -> str:
         max_tokens=config.train.max_tokens,
         seed=config.seed,
         chosen=selected_windows(config, corpus),
+        length_multiple=config.train.length_multiple,
     )
     lengths = corpus.train.planned_lengths()
+    whole = round_up(lengths, config.train.length_multiple)
     padded = sum(
-        len(batch) * int(side.max()) for batch in sampler.plan(0) for side in lengths[batch].T
+        len(batch) * int(side.max()) for batch in sampler.plan(0) for side in whole[batch].T
     )
     updates = math.ceil(len(sampler) / config.train.accumulation)
     rows = [

@@ -68,6 +68,26 @@ def test_without_noise_and_dropout_both_views_agree(
     assert losses.count.item() == int((batch["labels"] >= 0).sum())
 
 
+@pytest.mark.parametrize("method", ["doc2doc", "iada_replace_tnorm", "iada_replace_gnorm"])
+def test_more_padding_leaves_losses_and_gradients_as_they_are(
+    method: Any, tiny_model: Build, batch: Batch
+) -> None:
+    fills = {"input_ids": 0, "decoder_input_ids": 0, "attention_mask": 0, "labels": -100}
+    wide: dict[str, Any] = {**batch}
+    for name in (*fills, "source_roles", "target_roles"):
+        # `train.length_multiple: 8`.
+        more = -wide[name].shape[1] % 8
+        wide[name] = torch.nn.functional.pad(wide[name], (0, more), value=fills.get(name, 0))
+    assert wide["labels"].shape != batch["labels"].shape
+    config = replace(augmentation(method), p_context=1e-12, p_current=1e-12)
+    found = []
+    for given in (batch, wide):
+        model = tiny_model(dropout=False)
+        losses = _objective(model, config)(given)
+        found.append((losses.total, torch.autograd.grad(losses.total, list(model.parameters()))))
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("replacement", ["drop", "replace"])
 def test_perturbing_leaves_labels_masks_and_specials_bit_identical(
     replacement: Any, tiny_model: Build, batch: Batch

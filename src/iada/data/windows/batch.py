@@ -233,11 +233,14 @@ class Collator:
     """Pad windows into a batch."""
 
     pad_id: int
+    length_multiple: int = 1
+    """Pad both sides to a multiple of this, so that batches come in few shapes."""
 
     def __call__(self, windows: Sequence[Window] | Rows) -> Batch:
         """Pad to the longest window of each side."""
         rows = windows if isinstance(windows, Rows) else _end_to_end(windows)
-        source, target = _filled(rows.source_lengths), _filled(rows.target_lengths)
+        source = _filled(rows.source_lengths, self.length_multiple)
+        target = _filled(rows.target_lengths, self.length_multiple)
         ids, roles = np.int64, np.int8
         source_ids = _padded(rows.source_ids, source, self.pad_id, ids)
         is_one = rows.target_ids is rows.source_ids
@@ -257,7 +260,7 @@ class Collator:
         batch["positions"] = in_loss.view(-1).nonzero().squeeze(1)
         batch["loss_width"] = int(in_loss.sum(dim=1).max())
         if rows.ciphered is not None:
-            filled = _filled(rows.ciphered.lengths)
+            filled = _filled(rows.ciphered.lengths, self.length_multiple)
             batch["cipher_input_ids"] = _padded(rows.ciphered.ids, filled, self.pad_id, ids)
             batch["cipher_attention_mask"] = torch.from_numpy(filled.astype(np.int64))
         if rows.first_sentence is not None:
@@ -286,9 +289,14 @@ def _end_to_end(windows: Sequence[Window]) -> Rows:
     )
 
 
-def _filled(lengths: Offsets) -> npt.NDArray[np.bool_]:
-    """(rows, longest): true where a row has a token."""
-    return np.asarray(np.arange(lengths.max()) < lengths[:, None])
+def _filled(lengths: Offsets, multiple: int) -> npt.NDArray[np.bool_]:
+    """(rows, longest, or a multiple that is no shorter): true where a row has a token."""
+    return np.asarray(np.arange(round_up(lengths.max(), multiple)) < lengths[:, None])
+
+
+def round_up(lengths: Offsets, multiple: int) -> Offsets:
+    """Return the smallest multiples that are no smaller."""
+    return -(-lengths // multiple) * multiple
 
 
 def _padded(

@@ -11,6 +11,7 @@ from itertools import pairwise, repeat
 import numpy as np
 
 from iada.data.prepared.store import Offsets
+from iada.data.windows.batch import round_up
 from iada.errors import ConfigError
 from iada.seeding import derive_seed
 
@@ -34,6 +35,7 @@ class TokenBatchSampler:
         rank: int = 0,
         processes: int = 1,
         chosen: Offsets | None = None,
+        length_multiple: int = 1,
     ) -> None:
         """Plan batches of windows.
 
@@ -45,9 +47,10 @@ class TokenBatchSampler:
             rank: which process this sampler serves.
             processes: number of processes that share the windows.
             chosen: (chosen,) numbers of the windows to plan; all by default.
+            length_multiple: what lengths are padded to a multiple of.
         """
         self._chosen = np.arange(len(lengths)) if chosen is None else chosen
-        lengths = lengths[self._chosen]
+        lengths = round_up(lengths[self._chosen], length_multiple)
         if len(lengths) < processes:
             raise ConfigError(
                 f"{len(lengths)} windows cannot be shared by {processes} processes. Use fewer."

@@ -188,3 +188,28 @@ def test_full_batches_that_cannot_be_halved_are_refused() -> None:
 
 def test_there_is_no_batch_size_to_mislead_the_trainer() -> None:
     assert not hasattr(sampler([(1, 1)]), "batch_size")
+
+
+@settings(max_examples=60, deadline=None)
+@given(lengths_strategy, st.sampled_from([2, 8, 16]))
+def test_lengths_that_are_padded_to_a_multiple_stay_within_the_budget(
+    lengths: list[tuple[int, int]], multiple: int
+) -> None:
+    table = np.array(lengths, dtype=np.int64)
+    plan = TokenBatchSampler(table, max_tokens=BUDGET, seed=1, length_multiple=multiple).plan(0)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
+    for batch in plan:
+        longest = int(np.ceil(table[batch].max() / multiple)) * multiple
+        assert len(batch) == 1 or len(batch) * longest <= BUDGET
+
+
+def test_padding_to_a_multiple_leaves_few_shapes() -> None:
+    random = np.random.default_rng(1)
+    lengths = random.integers(1, BUDGET + 1, size=(2000, 2))
+
+    def shapes(multiple: int) -> int:
+        plan = TokenBatchSampler(lengths, max_tokens=400, seed=1, length_multiple=multiple).plan(0)
+        widths = [-(-lengths[batch].max(axis=0) // multiple) * multiple for batch in plan]
+        return len({(len(batch), *width) for batch, width in zip(plan, widths, strict=True)})
+
+    assert shapes(1) > 4 * shapes(8) > 0

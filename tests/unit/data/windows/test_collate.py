@@ -50,6 +50,18 @@ def test_windows_are_padded_on_the_right() -> None:
     assert batch["labels"].tolist() == [[20, 21, 2], [22, 2, IGNORED]]
 
 
+def test_both_sides_can_be_padded_to_a_multiple() -> None:
+    batch = Collator(9, length_multiple=4)([SHORT_SOURCE, SHORT_TARGET])
+    assert batch["input_ids"].tolist() == [[10, 2, 9, 9], [11, 12, 13, 2]]
+    assert batch["decoder_input_ids"].tolist() == [[1, 20, 21, 9], [1, 22, 9, 9]]
+    assert batch["labels"].tolist() == [[20, 21, 2, IGNORED], [22, 2, IGNORED, IGNORED]]
+    wide = Collator(9, length_multiple=5)([SHORT_SOURCE, SHORT_TARGET])
+    assert wide["input_ids"].shape == wide["target_roles"].shape == (2, 5)
+    assert wide["attention_mask"].sum(dim=1).tolist() == [2, 4]
+    assert wide["positions"].tolist() == [0, 1, 2, 5, 6]
+    assert wide["loss_width"] == batch["loss_width"] == 3
+
+
 def test_ids_are_long_and_roles_are_small() -> None:
     batch = Collator(9)([SHORT_SOURCE])
     for name in ("input_ids", "attention_mask", "decoder_input_ids", "labels"):
