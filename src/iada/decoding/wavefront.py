@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sacrebleu.metrics.chrf import CHRF
 from tqdm import tqdm
 
 from iada.data.documents import Document
 from iada.data.tokens.subwords import SubwordEncoding
 from iada.decoding.engines.interface import Engine, Hypothesis, Request, batches
-from iada.decoding.mbr import by_agreement
 from iada.decoding.requests import (
     Alternative,
     ContextSample,
@@ -241,3 +241,25 @@ def _to_translation(document: DocumentState) -> DocumentTranslation:
 def _to_one_line(text: str) -> str:
     """Replace the characters that no line may hold; byte pieces can spell them."""
     return text.translate({ord(symbol): " " for symbol in "\n\r\0"})
+
+
+def expected_chrf(candidates: Sequence[str]) -> list[float]:
+    """Return the mean chrF of each candidate against the others, which all count alike."""
+    chrf = CHRF()
+    texts = list(candidates)
+    scores = []
+    for number, text in enumerate(texts):
+        others = texts[:number] + texts[number + 1 :]
+        found = [chrf.sentence_score(text, [other]).score for other in others]
+        scores.append(sum(found) / len(found) if found else 0.0)
+    return scores
+
+
+def by_agreement(candidates: Sequence[str]) -> list[int]:
+    """Return the numbers of the candidates, the one that agrees most with the others first.
+
+    Minimum Bayes risk (Kumar and Byrne, 2004): the most probable translation is often an outlier.
+    Ties and single candidates leave the order of the search as it is.
+    """
+    scores = expected_chrf(candidates)
+    return sorted(range(len(scores)), key=lambda number: -scores[number])

@@ -11,8 +11,13 @@ from iada.config.decode import DecodeConfig
 from iada.data.documents import Document
 from iada.data.tokens.subwords import Subwords
 from iada.decoding.engines.interface import Hypothesis, Request
-from iada.decoding.mbr import by_agreement, expected_chrf
-from iada.decoding.wavefront import RequestRules, TranslationInput, Wavefront
+from iada.decoding.wavefront import (
+    RequestRules,
+    TranslationInput,
+    Wavefront,
+    by_agreement,
+    expected_chrf,
+)
 from iada.errors import ConfigError
 
 
