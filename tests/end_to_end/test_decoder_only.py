@@ -87,6 +87,7 @@ def test_every_command_takes_a_decoder_only_run(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("here")
 def test_an_experiment_compares_decoder_only_systems(
     recipe: Path, mini_corpus: Path, tmp_path: Path
 ) -> None:

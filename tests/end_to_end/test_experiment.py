@@ -13,7 +13,7 @@ from iada.experiments.collection import collect
 from iada.experiments.definitions import build_experiment
 from iada.experiments.grid import build_grid, open_base
 from iada.experiments.results import read_results
-from iada.experiments.scheduler import attempt
+from iada.experiments.scheduler import Launcher, attempt
 from iada.report.runs import load_run
 
 
@@ -68,6 +68,7 @@ def test_experiments_share_their_runs_and_do_nothing_twice(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("here")
 def test_one_failed_run_loses_no_other(
     tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,7 +99,7 @@ def test_one_failed_run_loses_no_other(
 
 @pytest.mark.slow
 def test_synthetic_data_pass_from_run_to_run(
-    tmp_path: Path, command: list[str], mini_corpus: Path
+    tmp_path: Path, command: list[str], mini_corpus: Path, here: Launcher
 ) -> None:
     pytest.importorskip("iada.synthesis.translated", reason="this version makes no synthetic data")
     config = parse(["bt_ft", *command])
@@ -108,7 +109,7 @@ def test_synthetic_data_pass_from_run_to_run(
     grid = build_grid(base, [experiment], config.seeds)
     # Three rows, the reverse run and two corpora.
     assert len(grid.tasks) == 6
-    assert attempt(grid.tasks, workers=2) == ()
+    assert attempt(grid.tasks, workers=2, launcher=here) == ()
     results = collect(experiment, grid, base, config.seeds, base.root / "bt_ft")
     assert [row.key for row in results.rows] == ["doc2doc", "doc2doc_bt", "doc2doc_ft"]
     assert results.rows[1].settings == {"method": "doc2doc", "synthetic": "back_translate"}
@@ -121,6 +122,7 @@ def test_synthetic_data_pass_from_run_to_run(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("here")
 def test_parts_of_speech_of_perturbed_tokens(tmp_path: Path, command: list[str]) -> None:
     pytest.importorskip("iada.analysis.parts_of_speech", reason="this version counts no tags")
     assert main(["experiment", "pos", *command]) == 0

@@ -2,25 +2,23 @@
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.warm_processes import WarmProcess
 
 Command = Callable[[Path], Sequence[str]]
 """From the output to the arguments of `iada`."""
 KilledRuns = Callable[..., Iterator[Path]]
 
 
-def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "iada", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def _start(arguments: Sequence[str]) -> WarmProcess:
+    return WarmProcess(["-m", "iada", *arguments])
 
 
-def _wait_for_work(process: subprocess.Popen[bytes], trace: Path, result: Path) -> float:
+def _wait_for_work(process: WarmProcess, trace: Path, result: Path) -> float:
     """Wait until work has left a trace: killing a Python that still imports proves nothing."""
     while not trace.exists() and not result.exists() and process.poll() is None:
         time.sleep(0.001)

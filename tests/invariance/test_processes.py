@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.warm_processes import start_group
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.model import ARCHITECTURES, ModelConfig
@@ -39,6 +40,13 @@ def _launch(processes: int, *arguments: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def _start_warm(processes: int, *arguments: str) -> None:
+    """Do what a launcher does, without its start and with processes that have imported all."""
+    started = start_group(processes, *arguments)
+    errors = [process.communicate(300)[1].decode() for process in started]
+    assert [process.returncode for process in started] == [0] * processes, errors[0][-3000:]
 
 
 def _updated_here(
@@ -73,7 +81,7 @@ def _updated(
 ) -> Weights:
     output = folder / f"{accumulation}x{processes}.safetensors"
     settings = (f"iada_replace_gnorm{importance}", projection, "fused")
-    _launch(processes, str(SCRIPT), str(output), str(accumulation), *settings, *architectures)
+    _start_warm(processes, str(SCRIPT), str(output), str(accumulation), *settings, *architectures)
     return _load(output, architectures)
 
 
@@ -177,8 +185,8 @@ def test_two_processes_train_one_run(tmp_path: Path) -> None:
     }
     # Two updates, and two more after a pause, end with the same weights.
     short = ("--output", str(tmp_path / "paused"), "--train.max_updates", "2")
-    _launch(2, "-m", "iada", "train", str(recipe), *short)
+    _start_warm(2, "-m", "iada", "train", str(recipe), *short)
     longer = ("--output", str(tmp_path / "paused"), "--resume")
-    _launch(2, "-m", "iada", "train", str(recipe), *longer)
+    _start_warm(2, "-m", "iada", "train", str(recipe), *longer)
     weights = [tmp_path / name / "model" / "model.safetensors" for name in ("run", "paused")]
     assert weights[0].read_bytes() == weights[1].read_bytes()

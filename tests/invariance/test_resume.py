@@ -1,15 +1,13 @@
 """A run that was killed and resumed ends with the very weights of one that was not."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.warm_processes import WarmProcess
 
 from iada.config.base import to_mapping, write_yaml
 from iada.config.method import Method
@@ -19,8 +17,6 @@ from iada.data.mini import MiniConfig, write_mini_corpus
 from iada.errors import RunError
 from iada.runs.folder import RunFolder
 from iada.training.train import train
-
-SOURCES = Path(__file__).parents[2] / "src"
 
 
 def _config(folder: Path, name: str, method: Method) -> RunConfig:
@@ -48,15 +44,12 @@ def _config(folder: Path, name: str, method: Method) -> RunConfig:
 
 def _train_until_killed(config: RunConfig, recipe: Path) -> None:
     write_yaml(recipe, to_mapping(config))
-    command = [sys.executable, "-m", "iada", "train", str(recipe)]
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = WarmProcess(["-m", "iada", "train", str(recipe)])
     checkpoint = config.output / "checkpoints" / "checkpoint-8" / "trainer_state.json"
     deadline = time.monotonic() + 120
     while not checkpoint.exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            pytest.fail(f"no checkpoint: {process.communicate()[1][-2000:]}")
+            pytest.fail(f"no checkpoint: {process.communicate(0)[1].decode()[-2000:]}")
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch.distributed
+from tests.warm_processes import WarmProcess, start_group
 
 from iada.cli.main import main
 from iada.config.base import to_mapping, write_yaml
@@ -19,30 +20,25 @@ SCRIPT = Path(__file__).parent / "several_commands.py"
 SOURCES = Path(__file__).parents[2] / "src"
 
 
-def start(processes: int, *arguments: str) -> "subprocess.Popen[bytes]":
+def launch(processes: int, *arguments: str) -> None:
+    """Run a script under the launcher of PyTorch."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command = [*launcher, f"--nproc_per_node={processes}", *arguments]
-    if processes == 1:
-        command = [sys.executable, *arguments]
     environment = os.environ | {
         "PYTHONPATH": str(SOURCES),
         "OMP_NUM_THREADS": "1",
         "TRANSFORMERS_VERBOSITY": "error",
     }
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
 
 
-def finish(process: "subprocess.Popen[bytes]") -> str:
-    """Wait for success; return what was written to stderr."""
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors.decode()[-3000:]
-    return errors.decode()
+def start_warm(processes: int, *arguments: str) -> None:
+    """Run a script in processes that have imported all: alone, or as under a launcher."""
+    alone = processes == 1
+    started = [WarmProcess(arguments)] if alone else start_group(processes, *arguments)
+    errors = [process.communicate(300)[1].decode() for process in started]
+    assert [process.returncode for process in started] == [0] * processes, errors[0][-3000:]
 
 
 @pytest.fixture
@@ -66,7 +62,9 @@ def work(folder: Path, processes: int, trained_run: Path, corpus: Path, source: 
     ]
     commands = folder / f"commands{processes}"
     commands.write_text("\n".join("\t".join(line) for line in lines), encoding="utf-8")
-    finish(start(processes, str(SCRIPT), str(commands)))
+    # Two from a cold start, as users start them; that costs seconds for each process.
+    start = launch if processes == 2 else start_warm
+    start(processes, str(SCRIPT), str(commands))
     return run
 
 

@@ -1,14 +1,12 @@
 """The examples run as they are, and a batch of the wrong kind is refused with advice."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.warm_processes import WarmProcess
 from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, TrainingArguments
 
 import iada
@@ -20,11 +18,10 @@ PAIR = (["The dog is old.", "It sleeps."], ["Der Hund ist alt.", "Er schläft."]
 
 
 def _run(name: str, *arguments: Path) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "examples" / name), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+    process = WarmProcess([str(ROOT / "examples" / name), *map(str, arguments)])
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors.decode()[-2000:]
+    return output.decode()
 
 
 def test_a_model_is_fine_tuned_in_about_ten_lines(

@@ -2,11 +2,8 @@
 
 import json
 import logging
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from tests.warm_processes import WarmProcess
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from iada.cli.main import main
@@ -29,7 +27,6 @@ FAMILIES = ("marian", "mbart", "mbart50", "m2m100", "nllb", "t5", "bart", *CAUSA
 every_family = pytest.mark.parametrize("family", FAMILIES)
 Checkpoint = Callable[[str], Path]
 UPDATES, EVERY = 20, 10
-SOURCES = Path(__file__).parents[2] / "src"
 
 
 def _recipe(folder: Path, corpus: Path, checkpoint: Path, **changes: dict[str, Any]) -> Path:
@@ -116,16 +113,14 @@ def test_a_killed_run_goes_on_to_the_very_same_weights(
     recipe = _recipe(tmp_path, mini_corpus, checkpoint("m2m100"), train={"validate_every": 4})
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     _run("train", recipe, "--output", whole)
-    environment = os.environ | {"PYTHONPATH": str(SOURCES), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "iada", "train", str(recipe), "--output", str(killed)]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    process = WarmProcess(["-m", "iada", "train", str(recipe), "--output", str(killed)])
     deadline = time.monotonic() + 120
     while not (killed / "checkpoints" / "checkpoint-8").exists():
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert not (killed / "model").exists()
     _run("train", recipe, "--resume", "--output", killed)
     assert _weights(killed) == _weights(whole)
