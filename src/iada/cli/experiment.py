@@ -53,8 +53,7 @@ def run(config: ExperimentConfig) -> Path:
     from iada.storage import lock_file
 
     base = open_base(config)
-    checkpoints = {"mbart": config.mbart, "bert": config.bert}
-    ranges = Ranges(config.low_resource_shares, config.alphas, **checkpoints)
+    ranges = Ranges(config.low_resource_shares, config.alphas, mbart=config.mbart, bert=config.bert)
     experiments = [build_experiment(name, ranges) for name in choose_experiments(config.names)]
     if config.rows:
         experiments = [with_rows(experiment, config.rows) for experiment in experiments]
