@@ -524,3 +524,5 @@ def test_the_main_table_has_both_rows_where_there_is_a_checkpoint() -> None:
         assert published is not None
         assert published.label == label
         assert row.label == f"{label} (reconstruction)"
+        # A recipe may tokenise the text for all other rows.
+        assert settings["subwords.pretokenize"] == "none"
