@@ -4,7 +4,7 @@ import gc
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -105,6 +105,18 @@ def mini_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train_documents=30, dev_documents=6, test_documents=6, contrastive_per_cell=1
     )
     return write_mini_corpus(tmp_path_factory.mktemp("mini") / "corpus", config)
+
+
+@pytest.fixture
+def recompute_layers() -> Callable[[Any], None]:
+    """Return a function that lets a model recompute its layers in the backward pass."""
+
+    def enable(model: Any) -> None:
+        # Renamed in Transformers 5.23.
+        renamed = getattr(model, "activation_checkpointing_enable", None)
+        (renamed or model.gradient_checkpointing_enable)({"use_reentrant": False})
+
+    return enable
 
 
 @pytest.fixture

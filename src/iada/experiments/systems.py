@@ -141,6 +141,11 @@ def control_rows(rates: Sequence[float]) -> tuple[PlannedRow, ...]:
     )
 
 
+def pretrained_changes(checkpoint: str) -> tuple[Change, ...]:
+    """Return what starts a row from a checkpoint, whose tokenizer reads the text as it is."""
+    return (("model.pretrained", checkpoint), ("subwords.pretokenize", "none"))
+
+
 def gtrans_mbart(
     gtrans: PlannedRow, checkpoint: str | None
 ) -> tuple[tuple[PlannedRow, ...], tuple[str, ...]]:
@@ -153,7 +158,7 @@ def gtrans_mbart(
     if checkpoint is None:
         return (), (f"{label}: give a checkpoint with `--mbart`",)
     recipe: tuple[Change, ...] = (
-        ("model.pretrained", checkpoint),
+        *pretrained_changes(checkpoint),
         ("train.learning_rate", 3e-5),
         ("train.warmup_updates", 2500),
         ("train.label_smoothing", 0.2),
@@ -172,8 +177,8 @@ def bert_rows(checkpoint: str | None) -> tuple[tuple[PlannedRow, ...], tuple[str
     for name in names:
         row = on_architecture(DOC2DOC, name)
         label = f"{row.label} + BERT (reconstruction)"
-        given = ("model.pretrained", str(checkpoint))
-        rows.append(changed_row(row, f"{name}_bert", label, given))
+        changes = pretrained_changes(str(checkpoint))
+        rows.append(changed_row(row, f"{name}_bert", label, *changes))
     if checkpoint is None:
         return (), tuple(f"{row.label}: give a checkpoint with `--bert`" for row in rows)
     return tuple(rows), ()

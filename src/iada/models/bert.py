@@ -62,7 +62,7 @@ class GatedBertAttention(BertAttention):
         self.far_output = nn.Linear(config.hidden_size, config.hidden_size)
         self.gate = nn.Linear(2 * config.hidden_size, config.hidden_size)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         hidden_states: Tensor,
         attention_mask: Tensor | None = None,
@@ -87,7 +87,9 @@ class BertWindowEncoder(nn.Module):
         self.config = config
         settings = BertConfig.from_dict(config.bert or {})
         settings._attn_implementation = config._attn_implementation
-        self.bert = BertModel(settings, add_pooling_layer=False)
+        self.bert: Any = BertModel(  # type: ignore[no-untyped-call]
+            settings, add_pooling_layer=False
+        )
         self.is_flat = isinstance(config, FlatBertConfig)
         layers = self.bert.encoder.layer
         wide = config.wide_layers

@@ -95,7 +95,10 @@ def start_model(
             model that it once started from may be gone.
     """
     if isinstance(subwords, PairedSubwords):
-        return build_on_bert(config, subwords, checkpoint)
+        model = _build_on_bert(config, subwords, checkpoint)
+        if checkpoint is None:
+            model.load_encoder(str(config.model.pretrained))
+        return model
     if not isinstance(subwords, PretrainedSubwords):
         return _build(config, subwords)
     # Not the name beside the tokenizer, which may come from a corpus prepared elsewhere.
@@ -119,7 +122,7 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
     """
     has_config = folder is not None and (folder / "config.json").is_file()
     if isinstance(subwords, PairedSubwords):
-        return build_on_bert(config, subwords, folder if has_config else None)
+        return _build_on_bert(config, subwords, folder if has_config else None)
     if isinstance(subwords, PretrainedSubwords):
         name = str(config.model.pretrained)
         settings = _configure(str(folder) if has_config else name, subwords, config.model)
@@ -130,24 +133,22 @@ def build_shape(config: RunConfig, subwords: SubwordEncoding, folder: Path | Non
     return _build(config, subwords)
 
 
-def build_on_bert(config: RunConfig, subwords: PairedSubwords, made: Path | None = None) -> Any:
-    """Build a model whose encoder is a BERT, with a random decoder.
+def _build_on_bert(config: RunConfig, subwords: PairedSubwords, made: Path | None) -> Any:
+    """Build a model whose encoder is a BERT, all of it with random weights.
 
     Args:
         config: the run; sizes and dropout of its `model` are those of the decoder.
         subwords: its two vocabularies.
-        made: where such a model was saved, if it was: then its configuration is used, the BERT
-            itself is not needed any more, and all weights are random.
+        made: where such a model was saved, if it was: then its configuration is used, and the BERT
+            itself is not needed any more.
     """
     register_models()
     if made is None:
-        name = str(config.model.pretrained)
-        settings = _configure_bert(config, subwords, read_encoder_config(name))
-        model: Any = BERT_MODELS[config.model.architecture](settings)
-        model.load_encoder(name)
+        bert = read_encoder_config(str(config.model.pretrained))
+        settings = _configure_bert(config, subwords, bert)
     else:
         settings = AutoConfig.from_pretrained(made)
-        model = automatic_class(settings).from_config(settings)
+    model: Any = BERT_MODELS[config.model.architecture](settings)
     model.generation_config = scratch_generation(config.model, subwords.special)
     return model
 

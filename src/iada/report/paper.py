@@ -22,8 +22,8 @@ def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in the augmentation keys of the method, so that equal systems have equal settings."""
     method = settings.get("method")
     if _PRETRAINED in settings:
-        # Wherever the checkpoint lies.
-        settings = {**settings, _PRETRAINED: ""}
+        # Wherever the checkpoint lies, and however the other rows read the text.
+        settings = {**without(settings, "subwords.pretokenize"), _PRETRAINED: ""}
     if method not in METHOD_NAMES:
         return dict(settings)
     usual = to_mapping(augmentation(cast(Method, method)))

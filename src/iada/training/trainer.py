@@ -348,7 +348,16 @@ def _make_memory(augment: AugmentConfig, windows: Any, folder: Path) -> ScoreMem
 def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArguments:
     """Translate the run's settings into the Trainer's."""
     train = config.train
+    # Renamed in Transformers 5.23, where the old name still works with a warning.
+    renamed = "activation_checkpointing" in TrainingArguments.__dataclass_fields__
+    name = "activation_checkpointing" if renamed else "gradient_checkpointing"
+    # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
+    recomputing: dict[str, Any] = {
+        name: train.gradient_checkpointing,
+        f"{name}_kwargs": {"use_reentrant": False},
+    }
     return TrainingArguments(
+        **recomputing,
         output_dir=str(folder.checkpoints),
         seed=config.seed,
         max_steps=train.max_updates,
@@ -362,9 +371,6 @@ def training_arguments(config: RunConfig, folder: RunFolder) -> TrainingArgument
         warmup_steps=train.warmup_updates,
         bf16=train.precision == "bf16",
         torch_compile=train.compile,
-        gradient_checkpointing=train.gradient_checkpointing,
-        # The reentrant form cannot serve `torch.autograd.grad`, which GNorm needs.
-        gradient_checkpointing_kwargs={"use_reentrant": False},
         eval_strategy="steps",
         eval_steps=train.validate_every,
         save_strategy="steps",

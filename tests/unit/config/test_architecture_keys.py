@@ -67,7 +67,7 @@ def test_target_context_is_read_where_a_decoder_can_use_it(
         (
             {"architecture": "han", "pretrained": "some/model"},
             "`model.architecture: han` is built from scratch, but `model.pretrained` is "
-            "'some/model'. Remove one of the two keys, or choose doc2doc or gtrans.",
+            "'some/model'. Remove one of the two keys, or choose doc2doc or flat or gtrans.",
         ),
         ({"architecture": "hen"}, "`model.architecture` must be one of doc2doc, flat,"),
     ],

@@ -476,12 +476,14 @@ def test_an_encoder_without_a_decoder_is_refused_with_a_reason() -> None:
         AugmentedObjective(model, AugmentConfig())
 
 
-def test_gradient_checkpointing_gives_the_same_gradients(tiny_model: Build, batch: Batch) -> None:
+def test_gradient_checkpointing_gives_the_same_gradients(
+    tiny_model: Build, batch: Batch, recompute_layers: Callable[[Any], None]
+) -> None:
     gradients = []
     for checkpointing in (False, True):
         model = tiny_model(dropout=False)
         if checkpointing:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            recompute_layers(model)
         _objective(model, AugmentConfig())(batch).total.backward()
         gradients.append([p.grad for p in model.parameters() if p.requires_grad])
     for kept, recomputed in zip(*gradients, strict=True):

@@ -91,10 +91,10 @@ def test_the_objective_is_the_same_and_both_views_are_cut_where_they_can_be(
 
 
 def test_recomputed_and_compiled_layers_and_other_models_are_left_whole(
-    tiny_model: Build, batch: Batch
+    tiny_model: Build, batch: Batch, recompute_layers: Callable[[Any], None]
 ) -> None:
     model = tiny_model(dropout=False)
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    recompute_layers(model)
     assert len(Observer(model).forward(_counted(batch), needs_states=False).states) == 2
     for architecture in ("bart", "t5"):
         other = Observer(tiny_model(architecture))

@@ -92,7 +92,7 @@ class WordPieces:
         config = read_encoder_config(name)
         loaded = load_tokenizer(name)
         names = ("pad", "cls", "sep", "unk", "mask")
-        ids = {one: getattr(loaded, f"{one}_token_id", None) for one in names}
+        ids: dict[str, Any] = {one: getattr(loaded, f"{one}_token_id", None) for one in names}
         backend = getattr(loaded, "backend_tokenizer", None)
         missing = [f"[{one.upper()}]" for one, number in ids.items() if number is None]
         if missing or backend is None:

@@ -169,9 +169,8 @@ def check_window_length(
     windows: WindowConfig, subwords: PretrainedSubwords | PairedSubwords
 ) -> None:
     """Refuse windows that are longer than what the model can read."""
-    is_paired = isinstance(subwords, PairedSubwords)
-    settings = subwords.source.settings if is_paired else subwords.settings
-    limit = settings.max_length
+    known = subwords.source if isinstance(subwords, PairedSubwords) else subwords
+    settings, limit = known.settings, known.settings.max_length
     if limit is not None and windows.max_length > limit:
         raise ConfigError(
             f"`windows.max_length` is {windows.max_length}, but {settings.model} reads "
