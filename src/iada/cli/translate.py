@@ -96,7 +96,8 @@ def run(command: TranslateCommand) -> Path:
     # What is wrong with paths is said before anything that takes long to import.
     for path in (command.run, *command.ensemble):
         RunFolder(path).best_model()
-    named = [path for path in (command.input, command.references) if path != STREAM]
+    terms = command.decode.terms
+    named = [path for path in (command.input, command.references, terms) if path != STREAM]
     require_files(*(named if command.input else data.paths("test")))
     if command.input is not None and command.input != STREAM:
         # So is what is wrong with the beginning of the input.
