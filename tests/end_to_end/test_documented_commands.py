@@ -67,6 +67,7 @@ def test_the_examples_run_in_the_order_of_the_page(
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     letters = "The lamp was new.\nIt was green.\n\nThe clock was old.\n"
     (tmp_path / "letters.en").write_text(letters, encoding="utf-8")
+    (tmp_path / "terms.tsv").write_text("lamp\tLampe\n", encoding="utf-8")
     for line in (line for page in pages().values() for line in examples(page)):
         program, *arguments = shlex.split(line, comments=True)
         assert program == "iada"

@@ -98,15 +98,8 @@ def run(command: InitCommand) -> Path:
         raise RunError(f"{command.output} already exists. Choose another `--output`.")
     data = find_corpus(command.folder, source=command.source, target=command.target)
 
-    begun = time.perf_counter()
-    # What `iada train` imports, so that the time it takes is counted.
-    import iada.training.train  # noqa: F401
-
-    to_import = time.perf_counter() - begun
+    # What is wrong with the corpus is said before anything that takes long to import.
     from iada.data.formats.readers import read_split
-    from iada.runs.corpus import load_corpus
-    from iada.storage import write_text
-    from iada.training.estimate import duration, estimate_time
 
     documents = read_split(data, "train")
     pairs = sum(len(document.source.sentences) for document in documents)
@@ -119,6 +112,14 @@ def run(command: InitCommand) -> Path:
             f"{command.folder} has {len(documents)} training document. Documents are separated by "
             "blank lines or `<d>` lines; without them there is no context to learn from."
         )
+    begun = time.perf_counter()
+    # What `iada train` imports, so that the time it takes is counted.
+    import iada.training.train  # noqa: F401
+    from iada.runs.corpus import load_corpus
+    from iada.storage import write_text
+    from iada.training.estimate import duration, estimate_time
+
+    to_import = time.perf_counter() - begun
     output = command.run or Path("runs") / command.folder.resolve().name
     config = fitting_run(data, pairs, method=command.method, output=output)
     begun = time.perf_counter()
@@ -153,10 +154,13 @@ def find_corpus(folder: Path, *, source: str | None, target: str | None) -> Data
         raise DataError(f"{folder} is not a folder. Give the folder that holds the corpus.")
     for suffix in _ONE_FILE:
         if (folder / f"train.{suffix}").is_file():
+            named = _column_languages(folder / f"train.{suffix}")
+            source = source or ("en" if "en" in named or len(named) != 2 else named[0])
+            others = [code for code in named if code != source]
             return DataConfig(
                 folder=folder,
-                source_language=source or "en",
-                target_language=target or "de",
+                source_language=source,
+                target_language=target or (others[0] if len(others) == 1 else "de"),
                 train=f"train.{suffix}",
                 dev=f"dev.{suffix}",
                 test=f"test.{suffix}",
@@ -296,6 +300,16 @@ def recipe_text(config: RunConfig, estimate: str, *, pairs: int) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _column_languages(path: Path) -> list[str]:
+    """Return the columns of a table that are named like languages, in their order."""
+    separator = {".tsv": "\t", ".csv": ","}.get(path.suffix)
+    if separator is None:
+        return []
+    with path.open(encoding="utf-8-sig", errors="replace") as lines:
+        names = [name.strip().strip('"') for name in next(lines, "").split(separator)]
+    return [name for name in names if re.fullmatch("[a-z]{2,3}", name)]
 
 
 def _boundaries(path: Path) -> Boundaries:

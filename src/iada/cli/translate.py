@@ -96,8 +96,12 @@ def run(command: TranslateCommand) -> Path:
     # What is wrong with paths is said before anything that takes long to import.
     for path in (command.run, *command.ensemble):
         RunFolder(path).best_model()
-    named = [path for path in (command.input, command.references) if path != STREAM]
+    terms = command.decode.terms
+    named = [path for path in (command.input, command.references, terms) if path != STREAM]
     require_files(*(named if command.input else data.paths("test")))
+    if command.input is not None and command.input != STREAM:
+        # So is what is wrong with the beginning of the input.
+        next(_pieces(command, data, command.input)(), None)
 
     from iada.decoding.files import count_lines, translations_name
     from iada.decoding.shards import helped, join_processes, useful_processes
@@ -208,9 +212,10 @@ def _pieces(command: TranslateCommand, data: DataConfig, path: Path) -> "Pieces"
     """Return the pieces of the input."""
     from iada.data.formats.file_format import CorpusFiles
     from iada.data.formats.readers import detect_format, file_pieces
-    from iada.decoding.files import split_pieces
 
     if command.input is None:
+        from iada.decoding.files import split_pieces
+
         return split_pieces(data, "test", with_references=False)
     languages = data.source_language, data.target_language
     files = CorpusFiles(

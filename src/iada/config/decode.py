@@ -1,6 +1,6 @@
 """How documents are translated."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -62,11 +62,19 @@ class DecodeConfig:
     mbr: bool = False
     """Choose among the `n_best` translations of a sentence the one that agrees most with the
     others by chrF (minimum Bayes risk), rather than the most probable."""
+    terms: Path | None = None
+    """File of agreed terms, on each line a phrase of the source, a tab, and its translation: among
+    the `n_best` translations of a sentence one with most of its terms is chosen. Terms that none of
+    them has are counted."""
 
     @property
     def one_by_one(self) -> bool:
         """Whether CTranslate2 must search for one sentence at a time."""
         return self.precision == "int8" and self.exact_batches
+
+    def only_best(self) -> "DecodeConfig":
+        """Return the same search for the most probable translation alone."""
+        return replace(self, n_best=1, mbr=False, terms=None)
 
     def search_settings(self) -> dict[str, object]:
         """Return the settings that translations depend on, beside the engine that was opened."""
@@ -82,6 +90,8 @@ class DecodeConfig:
         require(1 <= self.n_best <= self.beam, "decode.n_best", rule, self.n_best)
         rule = "at least 2 with `decode.mbr`"
         require(self.n_best > 1 or not self.mbr, "decode.n_best", rule, self.n_best)
+        rule = "at least 2 with `decode.terms`"
+        require(self.n_best > 1 or self.terms is None, "decode.n_best", rule, self.n_best)
         rule = "prefill, ctranslate2 or auto with `decode.precision: int8`"
         has_int8 = self.precision != "int8" or self.engine not in ("huggingface", "causal")
         require(has_int8, "decode.engine", rule, self.engine)

@@ -86,14 +86,9 @@ def translate_file(
     if split:
         pieces = _split_pieces(pieces, sentence_splitter(languages[0]), joiner(languages[1]))
     inputs = [source] if references is None else [source, references]
-    return translate_pieces(
-        translator,
-        inputs,
-        pieces,
-        output,
-        joiner(languages[1]),
-        partial(assemble, files) if (assemble := FORMATS[form].assemble) else None,
-    )
+    assemble = FORMATS[form].assemble
+    finish = None if assemble is None else partial(assemble, files)
+    return translate_pieces(translator, inputs, pieces, output, joiner(languages[1]), finish)
 
 
 def translate_split(

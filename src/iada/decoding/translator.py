@@ -32,6 +32,7 @@ from iada.decoding.engines.interface import Engine, EngineSetup
 from iada.decoding.loading import default_export, device, load_ensemble, load_model
 from iada.decoding.requests import RequestRules, check_lengths, sample_context
 from iada.decoding.shards import SINGLE, Processes
+from iada.decoding.terms import Terms, read_terms
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput, Wavefront
 from iada.errors import ModelError
 from iada.method.selection import at_least_float32
@@ -295,7 +296,9 @@ class DocumentTranslator:
             sample = sample_context((given.document for given in inputs), seed)
         is_main = self.processes.is_main
         rules = self._rules(self.decode)
-        wavefront = Wavefront(engine or self.engine, self.subwords, rules, sample, is_main)
+        wavefront = Wavefront(
+            engine or self.engine, self.subwords, rules, sample, self._terms(), is_main
+        )
         yield from wavefront.translate(inputs, total, numbers)
 
     def follow(
@@ -318,13 +321,17 @@ class DocumentTranslator:
             # Whole windows have no target context in any case.
             target: Literal["own", "none"] = "own" if decode.unit == "window" else "none"
             decode = replace(decode, source_context="none", target_context=target)
-        wavefront = Wavefront(self.engine, self.subwords, self._rules(decode))
+        rules, terms = self._rules(decode), self._terms()
+        wavefront = Wavefront(self.engine, self.subwords, rules, terms=terms)
         yield from wavefront.follow(Document("document", tuple(sentences)), kept)
 
     def _rules(self, decode: DecodeConfig) -> RequestRules:
         """Return how windows become requests of this model."""
         positions = min(map(max_positions, self.models))
         return RequestRules(self.windows, decode, self.subwords.special, positions, self.frame)
+
+    def _terms(self) -> Terms | None:
+        return None if self.decode.terms is None else read_terms(self.decode.terms)
 
     def score(self, documents: Sequence[ParallelDocument]) -> list[float]:
         """Return the log-probability of each document's last target sentence in its context.

@@ -27,6 +27,7 @@ from iada.decoding.requests import (
     check_lengths,
     last_sentence,
 )
+from iada.decoding.terms import Terms
 from iada.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class Wavefront:
     rules: RequestRules
     sample: ContextSample | None = None
     """Where source context is drawn from, if it is not the document's own."""
+    terms: Terms | None = None
+    """Agreed translations to prefer, and how often they were met."""
     shows_progress: bool = True
     """Whether there is a progress bar on a terminal."""
     sentences: int = 0
@@ -198,6 +201,10 @@ class Wavefront:
                 return
         if self.rules.decode.mbr:
             usable = [usable[number] for number in by_agreement([one.text for one in usable])]
+        if self.terms is not None:
+            source = document.document.sentences[len(document.texts)]
+            order = self.terms.order(source, [one.text for one in usable])
+            usable = [usable[number] for number in order]
         text = usable[0].text
         # Context is segmented as in training, whatever pieces the search chose.
         (ids,) = self.subwords.encode([text], "target")
@@ -221,6 +228,15 @@ class Wavefront:
                 "%d outputs had another number of sentences than their window; these sentences "
                 "were translated again with less context.",
                 self.miscounted,
+            )
+        if self.terms is not None:
+            say = logger.info if self.terms.met == self.terms.asked else logger.warning
+            say(
+                "%d of the %d terms that the text has are in its translation; the others are in "
+                "none of the %d best.",
+                self.terms.met,
+                self.terms.asked,
+                decode.n_best,
             )
         if self.shortened:
             logger.warning(

@@ -77,7 +77,7 @@ def synthesize(
     """
     settings = RunFolder(run).config()
     _check_request(settings.data, data, run, kind, tag)
-    decode = replace(decode or settings.decode, n_best=1)
+    decode = (decode or settings.decode).only_best()
     corpus = _DoubledCorpus(data, describe_written(data, output, several=True), kind, tag)
     plan = corpus.plan(RunFolder(run).trained_model(), decode)
     if os.path.lexists(output):

@@ -47,9 +47,8 @@ class TranslationValidator:
         config = self.config
         is_seq2seq = bool(model.config.is_encoder_decoder)
         decode = replace(
-            config.decode,
+            config.decode.only_best(),
             beam=config.train.validation_beam,
-            n_best=1,
             # Engines of our own read the weights of linear layers, beside which adapters stand.
             engine="huggingface" if has_adapters(model) and is_seq2seq else "auto",
             precision="float32",

@@ -53,6 +53,24 @@ def test_a_file_with_both_sides_is_recognised(tmp_path: Path) -> None:
     assert file_format(found, "dev") == "tsv"
 
 
+@pytest.mark.parametrize(
+    ("header", "languages"),
+    [
+        ("document\ten\tfr\n", ("en", "fr")),
+        ("document\tfr\ten\n", ("en", "fr")),
+        ("document\tit\tfr\tspeaker\n", ("it", "fr")),
+        ("document\tsource\ttarget\n", ("en", "de")),
+    ],
+)
+def test_the_columns_of_a_table_tell_its_languages(
+    tmp_path: Path, header: str, languages: tuple[str, str]
+) -> None:
+    found = find_corpus(touch(tmp_path, "train.tsv", text=header), source=None, target=None)
+    assert (found.source_language, found.target_language) == languages
+    swapped = find_corpus(tmp_path, source=languages[1], target=languages[0])
+    assert (swapped.source_language, swapped.target_language) == languages[::-1]
+
+
 def test_a_folder_without_a_corpus_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -282,3 +282,13 @@ def test_an_ensemble_of_a_run_with_itself_translates_what_the_run_translates(
     assert (details(output)["models"], details(output)["engine"]) == (2, "prefill")
     parsed = parse([str(folder), "--ensemble", "a", "b", "--input", "c"])
     assert parsed.ensemble == (Path("a"), Path("b"))
+
+
+def test_markup_is_refused_before_the_model_is_loaded(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DocumentTranslator, "load", None)
+    page = tmp_path / "page.html"
+    page.write_text("<html><body>Hello</body></html>\n", encoding="utf-8")
+    with pytest.raises(DataError, match="it is markup and not plain text"):
+        run(parse([str(folder), "--input", str(page), "--processes", "1"]))

@@ -35,7 +35,7 @@ class Shouting:
     """Translate to upper case, or to whatever a sentence is told to become."""
 
     engine = SimpleNamespace(name="shouting")
-    model = nn.Linear(1, 1)
+    models = (nn.Linear(1, 1),)
     windows = WindowConfig()
     processes = SINGLE
     calls = 0

@@ -23,6 +23,8 @@ REQUESTS = [
     Request((20, 21, 22, 23, 2), (1, 40, 41, 4), 12),
     Request((30, 2), (1,), 5),
     Request((31, 32, 33, 2), (1, 50, 4), 9, min_new=3),
+    # So long that the caches must grow and are tidied.
+    Request((24, 25, 26, 27, 2), (1, 60, 61, 62, 4), 45, min_new=35),
 ]
 
 
