@@ -140,6 +140,11 @@ def run(command: InitCommand) -> Path:
         f"Training will take about {duration(estimate.seconds)} ({estimate.seconds:.0f} s): "
         f"{estimate.describe()}."
     )
+    if estimate.seconds > 1.2 * 60 * command.minutes:
+        print(
+            f"That is more than the {duration(60 * command.minutes)} of `--minutes`, which are too "
+            "few for this corpus on this machine."
+        )
     print(f"Wrote {command.output}. Next:\n  iada train {command.output}")
     return command.output
 

@@ -31,6 +31,7 @@ def test_the_recipe_of_the_mini_corpus_trains_as_it_is(
     assert main([*arguments, "--minutes", "0.01"]) == 0
     said = capsys.readouterr().out
     assert "30 training documents" in said
+    assert "That is more than the 1 s of `--minutes`" in said
     assert f"iada train {recipe}" in said
     assert main(["train", str(recipe), "--train.max_updates", "2", "--train.patience", "0"]) == 0
     assert (output / "model" / "config.json").is_file()
