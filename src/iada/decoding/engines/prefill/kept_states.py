@@ -8,6 +8,7 @@ DocFlat reads across the sentences of a window, which is another one each time.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ KEPT_TOKENS = 2**15
 
 def encodes_sentences_alone(model: DocumentModel) -> bool:
     """Whether the states of a sentence depend on no other sentence, nor on its place."""
-    encoder = model.model.encoder
+    encoder: Any = model.model.encoder
     # The frozen encoder of SAN's first stage would need states of its own.
     return (
         type(encoder) is WindowEncoder
@@ -79,7 +80,8 @@ class SentenceStates:
         device = self.model.device
         counts = torch.tensor([sum(map(len, row)) for row in rows])
         mask = torch.arange(int(counts.max())) < counts[:, None]
-        ids = torch.full(mask.shape, self.model.config.pad_token_id)
+        # What is masked may be any token.
+        ids = torch.zeros(mask.shape, dtype=torch.long)
         ids[mask] = torch.tensor([token for row in rows for one in row for token in one])
         encoded = self.model.model.encoder(ids.to(device), mask.to(device)).last_hidden_state
         for row, states in zip(rows, encoded, strict=True):
