@@ -20,6 +20,7 @@ from iada.decoding.engines.prefill.int8 import (
     is_available,
     with_int8_layers,
 )
+from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
@@ -70,7 +71,8 @@ class PrefillEngine:
         if config.precision == "int8":
             self.model = MarianSearchModel(with_int8_layers(model), FixedPointAttention())
         else:
-            self.model = MarianSearchModel(model, Attention())
+            ready = with_packed_layers(model) if can_pack(model) else model
+            self.model = MarianSearchModel(ready, Attention())
         self.device: torch.device = model.model.decoder.embed_tokens.weight.device
 
     @torch.inference_mode()
