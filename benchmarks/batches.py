@@ -5,9 +5,9 @@
 Opens each prepared corpus, or prepares it on the first call. Then, for each way of cutting windows:
 seconds to cut them, seconds to plan an epoch, tokens per second through PyTorch's loader as the
 trainer uses it, the padded share of all tokens of an epoch, and the number of shapes that its
-batches have. A token is a source or target token
-that is not padding. Rates are medians over epochs, each over its first batches, planning included.
-The last row collates the first row's windows one by one.
+batches have. A token is a source or target token that is not padding. Rates are medians over
+epochs, each over its first batches, planning included. The last row collates the first row's
+windows one by one.
 """
 
 import json

@@ -18,7 +18,9 @@ from iada.data.windows.windows import Windows
 from iada.decoding.engines import ENGINES
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import Request
+from iada.decoding.engines.prefill import kept_states
 from iada.decoding.engines.prefill.engine import PrefillEngine
+from iada.decoding.engines.prefill.kept_states import encodes_sentences_alone
 from iada.errors import ModelError
 from iada.method.importance import importance
 from iada.method.objective import AugmentedObjective
@@ -259,6 +261,48 @@ class TestEveryArchitecture:
             losses.append(AugmentedObjective(model, config)(batch).total)
         assert torch.equal(losses[0], losses[2])
         assert torch.equal(losses[1], losses[2])
+
+
+def encoded_tokens(engine: PrefillEngine, requests: list[Request]) -> tuple[Any, int]:
+    """Search one sentence after the other; count the tokens that the encoder reads."""
+    counts: list[int] = []
+
+    def count(_: Any, given: tuple[Any, ...], __: Any) -> None:
+        counts.append(int(given[1].sum()))
+
+    handle = engine.model.encoder.register_forward_pre_hook(count, with_kwargs=True)
+    found = [engine.search([request])[0] for request in requests]
+    handle.remove()
+    return found, sum(counts)
+
+
+KEEPING = ["han-encoder", "san-online", "san-offline"]
+
+
+def test_sentences_that_are_encoded_alone_are_encoded_once(
+    lab: Any, system: Any, special: SpecialIds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = system.build(special)
+    if not ENGINES["prefill"].takes(model):
+        return
+    assert encodes_sentences_alone(model) == (system.name in KEEPING)
+    requests = requests_of(lab, system, special)
+    config = DecodeConfig(beam=3, n_best=3)
+    found, read = encoded_tokens(PrefillEngine(model, special, config), requests)
+    plain = PrefillEngine(model, special, config)
+    plain.model.encode_window = model.encode_window
+    expected, all_read = encoded_tokens(plain, requests)
+    assert all_read == sum(len(request.source) for request in requests)
+    once = sum(len(source) + 1 for source, _ in lab.documents[0])
+    assert read == (once if system.name in KEEPING else all_read)
+    monkeypatch.setattr(kept_states, "KEPT_TOKENS", 0)
+    few, read_again = encoded_tokens(PrefillEngine(model, special, config), requests)
+    assert read_again == all_read
+    for row, other, third in zip(found, expected, few, strict=True):
+        assert [h.tokens for h in row] == [h.tokens for h in other] == [h.tokens for h in third]
+        scores = [[h.score for h in hypotheses] for hypotheses in (row, other, third)]
+        assert scores[0] == pytest.approx(scores[1], abs=1e-5)
+        assert scores[2] == pytest.approx(scores[1], abs=1e-5)
 
 
 def requests_of(lab: Any, system: Any, special: SpecialIds) -> list[Request]:

@@ -291,7 +291,7 @@ def _end_to_end(windows: Sequence[Window]) -> Rows:
 
 def _filled(lengths: Offsets, multiple: int) -> npt.NDArray[np.bool_]:
     """(rows, longest, or a multiple that is no shorter): true where a row has a token."""
-    return np.asarray(np.arange(round_up(lengths.max(), multiple)) < lengths[:, None])
+    return np.asarray(np.arange(round_up(lengths, multiple).max()) < lengths[:, None])
 
 
 def round_up(lengths: Offsets, multiple: int) -> Offsets:

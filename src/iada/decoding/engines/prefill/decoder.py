@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from iada.decoding.engines.prefill.int8 import Attention
+from iada.decoding.engines.prefill.kept_states import SentenceStates, encodes_sentences_alone
 from iada.models.document import DocumentModel
 
 
@@ -122,7 +123,10 @@ class MarianSearchModel:
             attention: how to attend.
         """
         self.attention = attention
-        self.encode_window = model.encode_window if isinstance(model, DocumentModel) else None
+        self.encode_window = None
+        if isinstance(model, DocumentModel):
+            encoder = SentenceStates(model) if encodes_sentences_alone(model) else model
+            self.encode_window = encoder.encode_window
         self.encoder = model.model.encoder
         self.decoder = model.model.decoder
         self.projection = model.lm_head

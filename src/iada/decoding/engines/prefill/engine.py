@@ -21,6 +21,7 @@ from iada.decoding.engines.prefill.int8 import (
     is_available,
     with_int8_layers,
 )
+from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
@@ -82,7 +83,8 @@ class PrefillEngine:
         model.eval()
         if self.config.precision == "int8":
             return MarianSearchModel(with_int8_layers(model), FixedPointAttention())
-        return MarianSearchModel(model, Attention())
+        ready = with_packed_layers(model) if can_pack(model) else model
+        return MarianSearchModel(ready, Attention())
 
     @torch.inference_mode()
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
