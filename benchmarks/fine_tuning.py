@@ -209,6 +209,8 @@ def _batch(model: Any, shape: Shape, update: int) -> Batch:
         "source_roles": source.to(torch.int8),
         "target_roles": target.to(torch.int8),
         "noise_key": (0, update),
+        # As the collator counts: the last decoder layer leaves out the other positions.
+        "loss_width": learned,
     }
 
 
