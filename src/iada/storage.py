@@ -40,10 +40,18 @@ def write_bytes(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
-        sync(temporary)
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a finished file or folder its name; what had the name is replaced, if it can be."""
+    if temporary.is_dir():
+        sync_folder(temporary)
+    else:
+        sync(temporary)
+    os.replace(temporary, path)
     sync(path.parent)
 
 
