@@ -5,7 +5,8 @@
 The tests walk every point of `prepare`, `train` and `translate`, but only a sample of an experiment
 (`tests/invariance/test_faults.py`); this walks all points of all of them, on the same tiny corpus.
 After each fault the command is given again on a sound disk and must leave the expected bytes. The
-results tell how far the walk has come: the same command goes on there.
+results tell how far the walk has come: the same command goes on there, after it has been back to
+the points where something was wrong.
 """
 
 import json
@@ -51,16 +52,19 @@ def walk(command: Command, root: Path, record: dict[str, Any], deadline: float) 
         record.update(points=len(points), sorts=dict(sorts.most_common()))
     for kind in KINDS:
         found = record.setdefault(kind, {"visited": 0, "recovered": 0, "problems": {}})
-        while found["visited"] < len(points) and time.monotonic() < deadline:
-            folder = root / "broken"
-            where, problem = recover(command, folder, kind, found["visited"], expected)
-            shutil.rmtree(folder)
-            found["visited"] += 1
+        # After the word "at" of `recover`: where something was wrong the last time.
+        again = [int(where.split()[2]) for where in found["problems"]]
+        for point in [*again, *range(found["visited"], len(points))]:
+            if time.monotonic() > deadline:
+                return
+            where, problem = recover(command, root / "broken", kind, point, expected)
+            shutil.rmtree(root / "broken")
+            found["problems"].pop(where, None)
+            found["visited"] = max(found["visited"], point + 1)
             if problem:
                 found["problems"][where] = problem
                 print(f"{where}: {problem}", file=sys.stderr, flush=True)
-            else:
-                found["recovered"] += 1
+            found["recovered"] = found["visited"] - len(found["problems"])
             yield
 
 

@@ -42,17 +42,29 @@ _NEAREST: dict[str, tuple[str, ...]] = {
     "method/chunks": ("fused", "augmented", "compiled"),
     "method/lagged": ("lagged",),
     "method/objective": ("augmented", "schedules", "one_stream", "ciphered_view", "measuring"),
-    "data/windows/sampler": ("batching",),
-    "data/windows/windows": ("windows", "subsets", "noise", "ciphered", "resegmented"),
-    "data/windows/spans": ("spans", "windows", "resegmented"),
-    "data/windows/batch": ("collate", "windows", "ciphered"),
+    "data/windows/sampler": ("batching", "collate"),
+    "data/windows/windows": ("windows", "subsets", "noise", "ciphered", "resegmented", "frame"),
+    "data/windows/spans": ("spans", "windows", "resegmented", "frame"),
+    "data/windows/batch": ("collate", "windows", "ciphered", "frame"),
     "data/windows/frame": ("frame", "windows"),
 }
+_FARTHER: dict[str, tuple[str, ...]] = {
+    "method/objective": ("tests/unit/models/test_last_layer.py",),
+    "method/lagged": (
+        "tests/invariance/test_processes.py::test_lagged_importance_is_the_same_on_one_process_and_"
+        "on_two",
+    ),
+}
 TESTS: dict[str, tuple[str, ...]] = {
-    module: tuple(f"{_METHOD if module.startswith('method') else _WINDOWS}{n}.py" for n in names)
+    module: (
+        *(f"{_METHOD if module.startswith('method') else _WINDOWS}{name}.py" for name in names),
+        *_FARTHER.get(module, ()),
+    )
     for module, names in _NEAREST.items()
 } | {
-    "training/trainer": ("tests/unit/training/test_trainer.py", "tests/unit/training/test_run.py"),
+    "training/trainer": tuple(
+        f"tests/unit/training/test_{name}.py" for name in ("trainer", "run", "resuming", "finish")
+    ),
     "evaluation/significance": (
         "tests/unit/evaluation/test_significance.py",
         "tests/golden/test_sacrebleu_significance.py",

@@ -205,7 +205,7 @@ def lock_file(path: Path, doing: str) -> Iterator[None]:
     is taken over. Where the file system has no locks, the owner's process is looked for instead.
 
     Args:
-        path: the lock file; it is there only while the lock is held.
+        path: the lock file; it is there only while the lock is held, or it is empty and nobody's.
         doing: what the owner does, such as `training in runs/a`.
 
     Raises:
@@ -221,6 +221,10 @@ def lock_file(path: Path, doing: str) -> Iterator[None]:
         try:
             # While it is still held: nobody can have taken it over.
             path.unlink(missing_ok=True)
+        except OSError:
+            # The work is done. A file that stays must not name an owner that is gone.
+            with contextlib.suppress(OSError):
+                os.truncate(handle, 0)
         finally:
             os.close(handle)
 

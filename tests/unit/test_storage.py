@@ -194,6 +194,20 @@ def test_without_locks_in_the_file_system_the_owner_is_looked_for(
         pytest.fail("the lock of a living process was taken over")
 
 
+def test_a_lock_that_cannot_be_removed_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as broken, lock_file(tmp_path / "lock", "working"):
+        broken.setattr(Path, "unlink", fail)
+    assert (tmp_path / "lock").read_bytes() == b""
+    with lock_file(tmp_path / "lock", "working"):
+        pass
+    assert not (tmp_path / "lock").exists()
+
+
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("mine", encoding="utf-8")
     (tmp_path / ".lock").symlink_to(tmp_path / "precious")
