@@ -38,8 +38,8 @@ _NEAREST: dict[str, tuple[str, ...]] = {
     "method/selection": ("selection", "augmented", "one_stream", "measures"),
     "method/perturbation": ("perturbation", "augmented", "one_stream"),
     "method/losses": ("nll", "agreement", "fused", "augmented"),
-    "method/fused": ("fused", "augmented"),
-    "method/chunks": ("fused", "augmented", "compiled"),
+    "method/fused": ("fused", "augmented", "one_stream"),
+    "method/chunks": ("fused", "augmented", "one_stream", "compiled"),
     "method/lagged": ("lagged",),
     "method/objective": ("augmented", "schedules", "one_stream", "ciphered_view", "measuring"),
     "data/windows/sampler": ("batching", "collate"),
@@ -58,6 +58,7 @@ _FARTHER: dict[str, tuple[str, ...]] = {
 TESTS: dict[str, tuple[str, ...]] = {
     module: (
         *(f"{_METHOD if module.startswith('method') else _WINDOWS}{name}.py" for name in names),
+        f"{_METHOD}values.py",
         *_FARTHER.get(module, ()),
     )
     for module, names in _NEAREST.items()

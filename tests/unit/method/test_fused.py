@@ -104,7 +104,7 @@ def test_one_view_alone(smoothing: float, weight: float) -> None:
 
 @settings(max_examples=40, deadline=None)
 # More tokens in a chunk than the vocabulary has entries.
-@example(tokens=25, chunk_rows=25, block_rows=2)
+@example(tokens=25, chunk_rows=60, block_rows=2)
 @given(tokens=st.integers(0, 9), chunk_rows=st.integers(1, 25), block_rows=st.integers(1, 5))
 def test_chunks_and_blocks_do_not_matter(tokens: int, chunk_rows: int, block_rows: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
