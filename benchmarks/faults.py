@@ -24,7 +24,7 @@ import tyro
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "invariance"))
 
-from faults import COMMANDS, Command, Kind, count_points, make_corpus, recover
+from faulty_disk import COMMANDS, Command, Kind, count_points, make_corpus, recover
 
 KINDS: tuple[Kind, ...] = ("error", "cut")
 

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from faults import COMMANDS, Kind, count_points, make_corpus, recover
+from faulty_disk import COMMANDS, Kind, count_points, make_corpus, recover
 
 
 @pytest.fixture(scope="module")
