@@ -321,7 +321,7 @@ def copy_tree(tree: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--modules", nargs="+", choices=TESTS, default=list(TESTS))
-    parser.add_argument("--count", type=int, default=20, help="mutations of each module")
+    parser.add_argument("--count", type=int, default=14, help="mutations of each module")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the tests")
     parser.add_argument("--minutes", type=float, default=40.0, help="most time for all of it")

@@ -59,7 +59,7 @@ class FaultyDisk:
                 path = os.readlink(f"/proc/self/fd/{path}")
             except OSError:
                 return False
-        return os.path.abspath(path).startswith(self.folder)
+        return str(os.path.abspath(path)).startswith(self.folder)
 
     def _pass(self, action: str, path: Any, tear: Callable[[], None] | None = None) -> None:
         """Count a point, and fail if it is the one."""
