@@ -40,10 +40,18 @@ def write_bytes(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_bytes(content)
-        sync(temporary)
-        os.replace(temporary, path)
+        put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a finished file or folder its name; what had the name is replaced, if it can be."""
+    if temporary.is_dir():
+        sync_folder(temporary)
+    else:
+        sync(temporary)
+    os.replace(temporary, path)
     sync(path.parent)
 
 
@@ -197,7 +205,7 @@ def lock_file(path: Path, doing: str) -> Iterator[None]:
     is taken over. Where the file system has no locks, the owner's process is looked for instead.
 
     Args:
-        path: the lock file; it is there only while the lock is held.
+        path: the lock file; it is there only while the lock is held, or it is empty and nobody's.
         doing: what the owner does, such as `training in runs/a`.
 
     Raises:
@@ -213,6 +221,10 @@ def lock_file(path: Path, doing: str) -> Iterator[None]:
         try:
             # While it is still held: nobody can have taken it over.
             path.unlink(missing_ok=True)
+        except OSError:
+            # The work is done. A file that stays must not name an owner that is gone.
+            with contextlib.suppress(OSError):
+                os.truncate(handle, 0)
         finally:
             os.close(handle)
 

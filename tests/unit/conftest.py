@@ -1,6 +1,8 @@
-"""Tiny models of five architectures and batches with roles, small enough to check by hand."""
+"""Tiny models of five architectures, batches with roles, and a disk that tells what reaches it."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -150,3 +152,22 @@ def batch() -> Batch:
 def single_batches() -> list[Batch]:
     """The windows of `batch`, each alone and without padding."""
     return [batch_of([row]) for row in ROWS]
+
+
+@pytest.fixture
+def disk_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What reached the disk, in order: `sync NAME` and `rename FROM TO`."""
+    events: list[str] = []
+    fsync, rename = os.fsync, os.replace
+
+    def logged_fsync(handle: int) -> None:
+        events.append(f"sync {Path(os.readlink(f'/proc/self/fd/{handle}')).name}")
+        fsync(handle)
+
+    def logged_replace(source: Path, target: Path) -> None:
+        events.append(f"rename {Path(source).name} {Path(target).name}")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", logged_fsync)
+    monkeypatch.setattr(os, "replace", logged_replace)
+    return events

@@ -23,31 +23,12 @@ from iada.storage import (
 )
 
 
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What reached the disk, in order: `sync NAME` and `rename FROM TO`."""
-    events: list[str] = []
-    fsync, rename = os.fsync, os.replace
-
-    def logged_fsync(handle: int) -> None:
-        events.append(f"sync {Path(os.readlink(f'/proc/self/fd/{handle}')).name}")
-        fsync(handle)
-
-    def logged_replace(source: Path, target: Path) -> None:
-        events.append(f"rename {Path(source).name} {Path(target).name}")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "fsync", logged_fsync)
-    monkeypatch.setattr(os, "replace", logged_replace)
-    return events
-
-
 def test_a_file_is_flushed_before_it_gets_its_name_and_the_name_after(
-    tmp_path: Path, log: list[str]
+    tmp_path: Path, disk_log: list[str]
 ) -> None:
     write_bytes(tmp_path / "a", b"new")
     temporary = f".a.{os.getpid()}"
-    assert log == [f"sync {temporary}", f"rename {temporary} a", f"sync {tmp_path.name}"]
+    assert disk_log == [f"sync {temporary}", f"rename {temporary} a", f"sync {tmp_path.name}"]
     assert (tmp_path / "a").read_bytes() == b"new"
 
 
@@ -66,20 +47,20 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(
     assert (tmp_path / "a").read_text(encoding="utf-8") == "old"
 
 
-def test_an_appended_line_is_flushed(tmp_path: Path, log: list[str]) -> None:
+def test_an_appended_line_is_flushed(tmp_path: Path, disk_log: list[str]) -> None:
     append_line(tmp_path / "a", "one")
     append_line(tmp_path / "a", "two")
     assert (tmp_path / "a").read_text(encoding="utf-8") == "one\ntwo\n"
-    assert log == ["sync a", "sync a"]
+    assert disk_log == ["sync a", "sync a"]
 
 
-def test_a_staged_folder_appears_whole_and_flushed(tmp_path: Path, log: list[str]) -> None:
+def test_a_staged_folder_appears_whole_and_flushed(tmp_path: Path, disk_log: list[str]) -> None:
     with staged_folder(tmp_path / "model") as staging:
         (staging / "part").mkdir()
         (staging / "part" / "b").write_text("b", encoding="utf-8")
         (staging / "a").write_text("a", encoding="utf-8")
         assert not (tmp_path / "model").exists()
-    assert log == [
+    assert disk_log == [
         "sync a",
         "sync b",
         "sync part",
@@ -211,6 +192,20 @@ def test_without_locks_in_the_file_system_the_owner_is_looked_for(
         lock_file(path, "training in a"),
     ):
         pytest.fail("the lock of a living process was taken over")
+
+
+def test_a_lock_that_cannot_be_removed_is_nobodys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    with monkeypatch.context() as broken, lock_file(tmp_path / "lock", "working"):
+        broken.setattr(Path, "unlink", fail)
+    assert (tmp_path / "lock").read_bytes() == b""
+    with lock_file(tmp_path / "lock", "working"):
+        pass
+    assert not (tmp_path / "lock").exists()
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`iada convert`: parallel documents from one file format to another."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -67,6 +66,7 @@ def run(command: ConvertCommand) -> Path:
     from iada.data.documents import ParallelDocument
     from iada.data.formats.findings import Findings
     from iada.data.formats.readers import iterate_documents, write_split
+    from iada.storage import put_in_place
 
     source, written = _descriptions(command)
     inputs = {path.resolve() for path in source.paths("train")}
@@ -97,7 +97,7 @@ def run(command: ConvertCommand) -> Path:
         names = {path.name: path for path in outputs}
         write_split(_moved(written, Path(folder)), "train", counted())
         for name, path in names.items():
-            os.replace(Path(folder) / name, path)
+            put_in_place(Path(folder) / name, path)
     if findings.errors:
         print(findings.table(), file=sys.stderr)
     else:

@@ -7,7 +7,6 @@ each have a journal of their own, and collect their documents in `<output>.shard
 """
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +34,7 @@ from iada.decoding.shards import read_shards, shard_file, write_shard
 from iada.decoding.translator import DocumentTranslator
 from iada.decoding.wavefront import DocumentTranslation, TranslationInput
 from iada.errors import DataError
-from iada.storage import sha256, write_json
+from iada.storage import put_in_place, sha256, write_json
 
 Pieces = Callable[[], Iterator[Piece]]
 
@@ -307,7 +306,7 @@ class _Writer:
     def finish(self) -> None:
         """Give the files their final names."""
         for path in reversed(self.paths):
-            os.replace(_partial(path), path)
+            put_in_place(_partial(path), path)
 
 
 def _n_best_lines(translation: DocumentTranslation) -> Iterator[str]:

@@ -35,22 +35,24 @@ print(tokenizer.batch_decode(output, skip_special_tokens=True))
 """
 
 
-def update_card(folder: RunFolder) -> None:
-    """Write the card of a finished run again, with the scores that it has now."""
+def update_card(folder: RunFolder, scores: Mapping[str, object]) -> None:
+    """Write the card of a finished run again, with the scores that it is about to have."""
     if folder.has_model():
-        write_text(folder.model / CARD, render_card(folder, folder.model))
+        write_text(folder.model / CARD, render_card(folder, folder.model, scores))
 
 
-def render_card(folder: RunFolder, model: Path) -> str:
+def render_card(folder: RunFolder, model: Path, scores: Mapping[str, object] | None = None) -> str:
     """Return the card of a run.
 
     Args:
         folder: the run.
         model: where its model is, or is being written.
+        scores: its scores; by default those that it has.
     """
+    known = _read_json(folder.scores_file) if scores is None else scores
     config, environment = folder.config(), folder.environment()
     settings = _read_json(model / "config.json")
-    record = RunRecord(_read_json(folder.scores_file), _read_lines(folder.metrics_file))
+    record = RunRecord(known, _read_lines(folder.metrics_file))
     data = config.data
     pair = f"{data.source_language} to {data.target_language}"
     versions = environment.get("packages", {})

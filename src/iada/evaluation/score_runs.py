@@ -244,8 +244,9 @@ def add_scores(
                 f"{folder.scores_file} is not valid JSON. Remove it and score the run again."
             ) from None
     known = {name: score for name, score in known.items() if name not in stale} | dict(scores)
+    # The scores last: a run that has them is not scored again, so its card must have them too.
+    update_card(folder, known)
     write_json(folder.scores_file, known)
-    update_card(folder)
     return known
 
 

@@ -301,8 +301,12 @@ class Job:
         from iada.training.train import train
 
         folder = RunFolder(self.config.output)
-        if not (folder.model / "config.json").is_file():
+        if not folder.has_model():
             train(self.config, resume=folder.config_file.is_file())
+        else:
+            # A power cut after the model got its name leaves a lock, and the model it replaced.
+            with folder.lock("training in"):
+                folder.remove_leftovers()
         if not self.is_scored:
             return
         with self._comet() as scorer:

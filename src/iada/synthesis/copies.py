@@ -42,7 +42,7 @@ from iada.method.perturbation import (
 )
 from iada.method.selection import word_heads
 from iada.seeding import generator as seeded_generator
-from iada.storage import locked
+from iada.storage import locked, put_in_place
 from iada.synthesis.rendering import Rendering, Swap, swaps
 
 CopyRole = Literal["current", "context"]
@@ -376,7 +376,7 @@ def write_copies(
             begun.add(document.copy)
             if details:
                 files[document.copy, "jsonl"].writelines(_records(document))
-    os.replace(partial, output)
+    put_in_place(partial, output)
     return output
 
 

@@ -35,7 +35,7 @@ from iada.decoding.files import details_file, translate_pieces
 from iada.decoding.translator import DocumentTranslator
 from iada.errors import ConfigError, DataError, RunError
 from iada.runs.folder import RunFolder
-from iada.storage import describe_files, locked, sha256, write_json, write_text
+from iada.storage import describe_files, locked, put_in_place, sha256, write_json, write_text
 
 SynthesisKind = Literal["back_translate", "forward_translate"]
 DETAILS = "synthesis.json"
@@ -94,7 +94,7 @@ def synthesize(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         corpus.write(folder, translation, plan)
-        os.replace(folder, output)
+        put_in_place(folder, output)
     shutil.rmtree(partial)
     return output
 

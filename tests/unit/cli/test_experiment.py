@@ -67,8 +67,9 @@ def test_the_help_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_second_command_in_the_same_folder_is_refused_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("iada.cli.experiment._run_all", lambda *_: pytest.fail("both went on"))
     root = tmp_path / "mini"
     root.mkdir()
     command = ["experiment", "pos", f"--output={tmp_path}"]

@@ -131,6 +131,26 @@ def test_the_details_lie_beside_the_translation(translator: Any, tmp_path: Path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.de", "out.de.json"]
 
 
+def test_a_translation_is_flushed_before_it_gets_its_name(
+    tmp_path: Path, disk_log: list[str]
+) -> None:
+    (tmp_path / "in").write_text("a\n", encoding="utf-8")
+    translator: Any = Shouting(DecodeConfig(beam=2, n_best=2))
+    translate_file(translator, tmp_path / "in", tmp_path / "out", boundaries="none")
+    named = [
+        step
+        for name in ("out.nbest.jsonl", "out")
+        for step in (
+            f"sync {name}.partial",
+            f"rename {name}.partial {name}",
+            f"sync {tmp_path.name}",
+        )
+    ]
+    # What follows says how it was made; before that, the journal could still make it again.
+    assert disk_log[: len(named)] == named
+    assert disk_log[-2].endswith("out.json")
+
+
 @pytest.mark.parametrize("name", ["in", "../folder/in", "link"])
 def test_the_input_is_never_overwritten(translator: Any, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "folder"

@@ -206,7 +206,7 @@ os._exit(3)
     assert len(str(error.value)) < 3_000
 
 
-def test_a_child_cannot_steer_the_terminal(start: Start) -> None:
+def test_a_child_cannot_steer_the_terminal(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     body = "sys.stderr.write('\\x1b[2Jgone\\x07\\n')\nos._exit(3)"
     with pytest.raises(ModelError) as error:
         start(body)
@@ -216,6 +216,13 @@ def test_a_child_cannot_steer_the_terminal(start: Start) -> None:
     with pytest.raises(ModelError) as error:
         start(message)
     assert str(error.value).isprintable()
+    cut = "[dict(segment=0, field='\\x1b[2J', tokens=6, limit=5)]"
+    answer = f"for r in requests(): say(kind='scores', id=r['id'], scores=[0], cut={cut})"
+    with start(GREET.replace("2.2.7", "\x1b[1m") + answer) as process:
+        process.score(SEGMENTS[:1])
+        assert process.signature.isprintable()
+    assert caplog.messages
+    assert all(message.isprintable() for message in caplog.messages)
 
 
 def test_an_endless_answer_is_refused(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,6 +202,19 @@ def test_the_default_test_calls_five_percent_of_equal_systems_different(bleu: bo
     assert np.mean(np.array(p_values) <= 0.5) == pytest.approx(0.5, abs=0.04)
 
 
+def test_koehns_bootstrap_counts_only_what_is_beyond_the_observed_difference() -> None:
+    # Two units, of which one differs: resamples hold it never, once or twice, and their differences
+    # are 0, 50 and 100. Where 0 and 100 are equally frequent, 100 less the mean is the observed 50.
+    pair = measured([0.0, 0.0], [1.0, 0.0])
+    for seed in range(1, 100):
+        (weights,) = significance._resampled(2, 4, seed)
+        if sorted(weights[:, 0].tolist()) == [0.0, 1.0, 1.0, 2.0]:
+            break
+    (found,) = paired_bootstrap([pair], resamples=4, seed=seed)
+    assert found.comparisons[0].difference == 50
+    assert found.comparisons[0].p_value == 1 / 5
+
+
 def test_koehns_bootstrap_calls_more_of_them_different() -> None:
     p_values = [
         paired_bootstrap([pair], resamples=199, seed=number + 1)[0].comparisons[0].p_value

@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,22 @@ def test_the_scores_do_not_depend_on_the_neighbours_in_the_batch(
         assert (one > 0).any(dim=1).all()
 
 
+def test_windows_that_lie_side_by_side_keep_their_own_scores(
+    tiny_model: Build, drawn: Batch
+) -> None:
+    kept = []
+    for numbers in ([4, 0, 2], [1, 0, 2]):
+        given: Batch = {**drawn, "numbers": np.array(numbers)}
+        objective = _objective(tiny_model(dropout=False), given)
+        objective(given).total.backward()
+        assert objective.memory is not None
+        widths = enumerate((given["input_ids"].shape[1], given["decoder_input_ids"].shape[1]))
+        kept.append([objective.memory.recall(given, *stream)[0] for stream in widths])
+    for apart, adjacent in zip(*kept, strict=True):
+        assert adjacent.any(dim=1).all()
+        assert adjacent.equal(apart)
+
+
 def test_a_moving_average_weighs_the_draws(tiny_model: Build, drawn: Batch) -> None:
     model = tiny_model(dropout=False)
     averaged = _objective(model, drawn, lagged_decay=0.75)
@@ -284,6 +301,34 @@ def test_a_restored_memory_is_the_same_to_the_bit(
     assert list((tmp_path / "new").iterdir()) == []
     with pytest.raises(RunError, match=r"keeps importance of 6 windows .* now has 5 windows"):
         ScoreMemory(_lengths(drawn)[:5]).load(state)
+
+
+def test_a_process_claims_only_the_windows_it_has_drawn_itself(
+    tiny_model: Build, drawn: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores that were restored or exchanged are everybody's: a later draw elsewhere wins."""
+    objective = _objective(tiny_model(), drawn)
+    objective(drawn).total.backward()
+    assert objective.memory is not None
+    restored = ScoreMemory(_lengths(drawn))
+    restored.load(objective.memory.state())
+    exchanged: list[Tensor] = []
+    first_of_two = SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: True,
+        get_rank=lambda: 0,
+        get_world_size=lambda: 2,
+        ReduceOp=torch.distributed.ReduceOp,
+        all_reduce=lambda values, **_: exchanged.append(values.clone()),
+    )
+    monkeypatch.setattr("iada.method.lagged.distributed", first_of_two)
+    owners = []
+    for memory in (objective.memory, objective.memory, restored):
+        exchanged.clear()
+        memory.share(torch.device("cpu"))
+        owners.append(exchanged[0].tolist())
+    # 2 is nobody.
+    assert owners == [[0, 2, 0, 2, 0, 2], [2] * 6, [2] * 6]
 
 
 def test_batches_that_cannot_be_looked_up_are_refused(tiny_model: Build, drawn: Batch) -> None:

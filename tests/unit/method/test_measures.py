@@ -107,6 +107,20 @@ def test_surprisal_is_the_nll_of_the_token_itself(
     assert p_target[0, current].argsort().tolist() == order.tolist()
 
 
+def test_the_first_entry_of_the_vocabulary_has_a_surprisal_like_any_other(
+    tiny_model: Build, batch: Batch
+) -> None:
+    labels, ids = batch["labels"].clone(), batch["decoder_input_ids"].clone()
+    labels[0, 3] = ids[0, 4] = 0
+    changed: Batch = {**batch, "labels": labels, "decoder_input_ids": ids}
+    model = tiny_model(dropout=False).eval()
+    objective = AugmentedObjective(model, AugmentConfig(measure="surprisal"), replacement=Drop(5))
+    _, target = measure_tokens(objective.observer, changed, objective.config)
+    assert target.known is not None
+    assert target.known[0, 4]
+    assert target.values[0, 4] > 0
+
+
 @pytest.mark.parametrize("computation", ["fused", "plain"])
 def test_the_context_gradient_is_that_of_the_current_loss_at_the_context(
     computation: Any, tiny_model: Build, batch: Batch

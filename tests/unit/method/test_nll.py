@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from iada.method.losses import nll_sum
+from iada.method.losses import Sums, nll_sum
 
 
 def test_nll_by_hand() -> None:
@@ -25,3 +25,12 @@ def test_half_precision_logits_are_summed_in_float32() -> None:
     assert nll_sum(torch.zeros(2, 3, dtype=torch.bfloat16), torch.tensor([0, 1])).dtype == (
         torch.float32
     )
+
+
+def test_only_sums_of_as_many_views_are_added() -> None:
+    one = torch.tensor(1.0)
+    both = Sums(one, (one, None), one)
+    found = both.plus(Sums(one, (one, one), 2 * one), weight=3.0)
+    assert (found.total, found.nlls, found.agreement) == (4.0, (2.0, None), 3.0)
+    with pytest.raises(ValueError, match="shorter"):
+        both.plus(Sums(one, (one,)), weight=1.0)

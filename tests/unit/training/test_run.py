@@ -132,6 +132,17 @@ def test_metrics_after_the_checkpoint_are_dropped_when_a_run_is_resumed(tmp_path
     assert "total_flos" not in record
 
 
+def test_metrics_are_json_or_not_written(tmp_path: Path) -> None:
+    class State:
+        is_world_process_zero = True
+        global_step = 1
+        epoch = 0.5
+
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        MetricsFile(tmp_path / "m").on_log(None, State(), None, logs={"loss": float("nan")})
+    assert not (tmp_path / "m").exists()
+
+
 @pytest.mark.parametrize(
     ("update", "expected"), [(1, 0.00025), (2000, 0.5), (4000, 1.0), (16000, 0.5)]
 )

@@ -226,6 +226,25 @@ def test_a_loss_that_is_not_a_number_stops_the_run_long_before_the_next_log_line
     assert not trainer.state.log_history
 
 
+def test_the_update_at_which_the_loss_was_lost_is_named(
+    tiny_model: Build, windows: Windows, tmp_path: Path
+) -> None:
+    model = tiny_model()
+
+    class Break(TrainerCallback):
+        """Spoil the weights after the second update."""
+
+        def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+            if state.global_step == 2:
+                with torch.no_grad():
+                    model.get_input_embeddings().weight.fill_(float("nan"))
+
+    trainer = _trainer(model, windows, tmp_path, max_steps=9, logging_steps=1000)
+    trainer.add_callback(Break())
+    with pytest.raises(RunError, match=r"not finite after update 3\."):
+        trainer.train()
+
+
 def test_the_host_does_not_wait_for_the_verdict_on_the_update_it_has_just_issued() -> None:
     check = _FiniteCheck()
     check.add(1, torch.tensor(float("inf")), torch.tensor([1.0]))

@@ -8,7 +8,6 @@ stage, provided that settings and input files are the same.
 
 import json
 import logging
-import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +41,7 @@ from iada.data.tokens.pretokenize import configured_moses
 from iada.data.tokens.pretrained_subwords import PretrainedSubwords
 from iada.data.tokens.subwords import SubwordEncoding, train_subwords
 from iada.errors import DataError, RunError
-from iada.storage import locked, sha256, write_text
+from iada.storage import locked, put_in_place, sha256, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -149,7 +148,7 @@ def prepare(
         if inspect is not None:
             inspect(PreparedCorpus(partial, manifest))
         write_text(partial / MANIFEST, _json(manifest))
-        os.replace(partial, output)
+        put_in_place(partial, output)
     remember_verified(output, manifest)
     return PreparedCorpus.open(output)
 
@@ -324,7 +323,7 @@ def _stage(partial: Path, name: str) -> Iterator[Path]:
     yield unfinished
     if (partial / name).exists():
         shutil.rmtree(partial / name)
-    os.replace(unfinished, partial / name)
+    put_in_place(unfinished, partial / name)
 
 
 def _json(content: object) -> str:

@@ -72,6 +72,19 @@ def test_only_the_note_of_what_was_verified_is_left_beside_the_result(
     assert left == [".prepared.verified.json", "prepared"]
 
 
+def test_every_file_is_flushed_before_the_corpus_gets_its_name(
+    preparation: Preparation, disk_log: list[str]
+) -> None:
+    output = prepare(preparation).path
+    # A part that is found by the next run is not made again, so it must be whole.
+    begun, ended = (disk_log.index(f"rename .{name} {name}") for name in ("tokenizer", "train"))
+    names = {path.name for path in (output / "train").iterdir()}
+    assert {f"sync {name}" for name in names} <= set(disk_log[begun:ended])
+    finished = disk_log.index(f"rename {preparation.partial.name} {output.name}")
+    assert disk_log[finished - 1] == f"sync {preparation.partial.name}"
+    assert disk_log[finished + 1] == f"sync {output.parent.name}"
+
+
 def test_any_number_of_processes_gives_the_same_bytes(preparation: Preparation) -> None:
     alone = prepare(preparation)
     shared = prepare(replace(preparation, output=preparation.output.with_name("shared"), workers=2))

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from iada.config.data import WindowConfig
 from iada.data.prepared.store import Side, TokenStore
-from iada.data.windows.batch import IGNORED, Batch, Collator, Role, Window
+from iada.data.windows.batch import IGNORED, Batch, Collator, Role, Window, to_device
 from iada.data.windows.conditions import ContextNoise
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
@@ -85,6 +85,15 @@ def test_a_text_token_with_the_padding_id_is_still_attended_to() -> None:
 
 def test_a_batch_is_known_by_its_epoch_and_first_sentence() -> None:
     assert Collator(0)([SHORT_TARGET, SHORT_SOURCE])["noise_key"] == (3, 8)
+
+
+def test_tensors_move_to_a_device_and_the_rest_stays() -> None:
+    batch = Collator(0)([SHORT_SOURCE])
+    moved = to_device(batch, torch.device("meta"))
+    assert moved.keys() == batch.keys()
+    for name, value in moved.items():
+        assert not isinstance(value, torch.Tensor) or value.is_meta, name
+    assert moved["noise_key"] == batch["noise_key"]
 
 
 def row_by_row(windows: Sequence[Window], pad_id: int) -> Batch:

@@ -38,6 +38,8 @@ MBART = Frame(
     source_end=(EOS, ENGLISH), target_begin=(GERMAN,), target_end=EOS, separator=EOS, ends="each"
 )
 OPUS = Frame(source_end=(EOS,), target_begin=(PAD,), target_end=EOS, separator=EOS)
+# The `</s>` of OPUS models is the first entry of their vocabulary.
+FIRST_ENDS = Frame(source_end=(0,), target_begin=(BOS,), target_end=0, separator=SEP)
 SOURCE_ONLY = Frame(
     source_end=(EOS,),
     target_begin=(BOS,),
@@ -57,7 +59,7 @@ NLLB_EACH = Frame(
 )
 PAIRS = Prompt.of_pieces([BOS, 10], [91, 92], [93], [94], [95, 96], end=EOS)
 SCRATCH = Prompt.of_pieces([], [BOS], [SEP], [], end=EOS)
-OF_TWO_SIDES = [EACH, NLLB, MBART, OPUS, SOURCE_ONLY, NLLB_EACH]
+OF_TWO_SIDES = [EACH, NLLB, MBART, OPUS, FIRST_ENDS, SOURCE_ONLY, NLLB_EACH]
 FRAMES = [*OF_TWO_SIDES, PAIRS, SCRATCH]
 
 
