@@ -246,7 +246,7 @@ def _write_output(
     if assemble is not None:
         assembled = output.with_name(f"{output.name}.assembled")
         assemble(_partial(output), assembled)
-        os.replace(assembled, _partial(output))
+        put_in_place(assembled, _partial(output))
     writer.finish()
 
 
