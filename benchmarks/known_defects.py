@@ -288,7 +288,7 @@ DEFECTS = (
     Defect(
         16,
         "code beside a model is run",
-        "decoding/translator.py",
+        "decoding/loading.py",
         '"trust_remote_code": False',
         '"trust_remote_code": True',
         (
