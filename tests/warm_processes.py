@@ -5,6 +5,7 @@ start dozens. What a cold start and a launcher add is tested where they matter. 
 process of its own, without the threads and the state of the tests, and ends with them.
 """
 
+import contextlib
 import multiprocessing
 import os
 import runpy
@@ -49,8 +50,10 @@ class WarmProcess:
         return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
+        """Send a signal; a process that has ended gets none."""
         assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
 
     def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
         """Wait for the end, or end it after so many seconds; return what was written."""

@@ -20,6 +20,8 @@ MODULES = [
 
 @pytest.mark.parametrize("name", MODULES)
 def test_values_cannot_be_changed(name: str) -> None:
+    if name == "iada.method.kernel":
+        pytest.importorskip("triton", reason="Triton is not installed: `make kernels`")
     own = [kind for kind in vars(importlib.import_module(name)).values() if isinstance(kind, type)]
     for kind in own:
         if dataclasses.is_dataclass(kind) and kind.__name__ not in IN_PROGRESS:
