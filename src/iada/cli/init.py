@@ -8,8 +8,9 @@ is written to one commented YAML file, to be edited or used as it is.
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,8 @@ _ONE_FILE = ("tsv", "jsonl", "csv", "bars", "pairs", "parquet", "tmx", "xlf", "x
 """Endings of files that hold both sides."""
 HOLD_OUT = 0.1
 """Share of the documents for validation where there are no files for it."""
+ENOUGH_UPDATES = 500
+"""With fewer updates a smaller model learns more; it makes its updates in less time."""
 _SEPARATORS: dict[str, Boundaries] = {"": "blank_line", "<d>": "marker"}
 
 EXAMPLES = (
@@ -115,17 +118,13 @@ def run(command: InitCommand) -> Path:
     begun = time.perf_counter()
     # What `iada train` imports, so that the time it takes is counted.
     import iada.training.train  # noqa: F401
-    from iada.runs.corpus import load_corpus
     from iada.storage import write_text
-    from iada.training.estimate import duration, estimate_time
+    from iada.training.estimate import duration
 
     to_import = time.perf_counter() - begun
     output = command.run or Path("runs") / command.folder.resolve().name
-    config = fitting_run(data, pairs, method=command.method, output=output)
-    begun = time.perf_counter()
-    corpus = load_corpus(config)
-    to_start = to_import + time.perf_counter() - begun
-    timed = estimate_time(config, corpus, to_start=to_start)
+    base = partial(fitting_run, data, method=command.method, output=output)
+    config, corpus, timed = largest_that_learns(base, pairs, command.minutes, to_import)
     epoch = math.ceil(_batches(config, corpus) / config.train.accumulation)
     config = with_updates(config, timed, epoch=epoch, minutes=command.minutes)
     estimate = replace(
@@ -235,17 +234,62 @@ def fitting_run(data: DataConfig, pairs: int, *, method: Method, output: Path) -
     )
 
 
+def largest_that_learns(
+    fitting: Callable[[int], RunConfig], pairs: int, minutes: float, to_import: float
+) -> tuple[RunConfig, "Corpus", "Estimate"]:
+    """Return the run that suits a corpus, or a smaller one where the time is too short for it.
+
+    Args:
+        fitting: gives a run for a number of training pairs.
+        pairs: how many the corpus has.
+        minutes: how long the training may take.
+        to_import: seconds until programs are loaded.
+    """
+    from iada.runs.corpus import load_corpus
+    from iada.training.estimate import duration, estimate_time
+
+    *larger, smallest = suited_pairs(pairs)
+    for suited in (*larger, smallest):
+        config = fitting(suited)
+        begun = time.perf_counter()
+        corpus = load_corpus(config)
+        to_start = to_import + time.perf_counter() - begun
+        timed = estimate_time(config, corpus, to_start=to_start)
+        affordable = affordable_updates(timed, minutes)
+        if suited == smallest or affordable >= ENOUGH_UPDATES:
+            break
+        print(
+            f"{duration(60 * minutes)} are enough for {affordable:,} updates of the model that "
+            f"suits {suited:,} pairs ({config.model.dim} dimensions): a smaller one is tried."
+        )
+    return config, corpus, timed
+
+
+def suited_pairs(pairs: int) -> list[int]:
+    """Return the size of a corpus and those that smaller models would suit, largest first."""
+    return [pairs, *(size.pairs for size in reversed(SIZES) if size.pairs < pairs)]
+
+
+def affordable_updates(timed: "Estimate", minutes: float) -> int:
+    """Return how many updates there is time for beside everything else that a run does."""
+    seconds = 60 * minutes
+    beside = timed.seconds_to_start + timed.seconds_to_finish
+    beside += _validations(timed, seconds) * timed.seconds_per_validation
+    return int(max(seconds - beside, seconds / 2) / timed.seconds_per_update)
+
+
+def _validations(timed: "Estimate", seconds: float) -> int:
+    return int(min(20, max(4, seconds / 6 / timed.seconds_per_validation)))
+
+
 def with_updates(config: RunConfig, timed: "Estimate", *, epoch: int, minutes: float) -> RunConfig:
     """Choose how long to train: as long as it may take, but at most 60 epochs.
 
     Up to twenty validations see when the model has learned enough; they get a sixth of the time at
     most. The warm-up is a tenth of the run at most.
     """
-    seconds = 60 * minutes
-    validations = int(min(20, max(4, seconds / 6 / timed.seconds_per_validation)))
-    beside = timed.seconds_to_start + timed.seconds_to_finish
-    left = max(seconds - beside - validations * timed.seconds_per_validation, seconds / 2)
-    updates = min(max(int(left / timed.seconds_per_update), 20), max(60 * epoch, 200))
+    validations = _validations(timed, 60 * minutes)
+    updates = min(max(affordable_updates(timed, minutes), 20), max(60 * epoch, 200))
     # The last validation is that of the last update, not one more.
     every = updates // validations
     updates = every * validations

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from iada.cli.init import SIZES, find_corpus, fitting_run, recipe_text, with_updates
+from iada.cli.init import (
+    SIZES,
+    affordable_updates,
+    find_corpus,
+    fitting_run,
+    recipe_text,
+    suited_pairs,
+    with_updates,
+)
 from iada.cli.main import main
 from iada.config.data import DataConfig
 from iada.config.run import RunConfig, load_run_config
@@ -109,6 +117,31 @@ def test_updates_fill_the_time_validations_included() -> None:
 
 def test_a_small_corpus_is_not_read_more_than_sixty_times() -> None:
     assert with_updates(RunConfig(), TIMED, epoch=10, minutes=600).train.max_updates == 600
+
+
+def test_models_that_are_tried_become_smaller() -> None:
+    assert suited_pairs(3_000) == [3_000]
+    assert suited_pairs(700_000) == [700_000, 500_000, 120_000, 25_000, 6_000]
+    assert affordable_updates(TIMED, 10) == 1120
+
+
+@pytest.mark.parametrize(("enough", "dim"), [(1, 128), (10**9, 96)])
+def test_a_smaller_model_is_taken_where_the_time_is_short(
+    mini_corpus: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    enough: int,
+    dim: int,
+) -> None:
+    small, medium = SIZES[:2]
+    sizes = (replace(small, pairs=10), replace(medium, pieces=small.pieces))
+    monkeypatch.setattr("iada.cli.init.SIZES", sizes)
+    monkeypatch.setattr("iada.cli.init.ENOUGH_UPDATES", enough)
+    path = tmp_path / "recipe.yaml"
+    assert main(["init", str(mini_corpus), "--output", str(path), "--minutes", "0.1"]) == 0
+    assert load_run_config(path).model.dim == dim
+    assert ("a smaller one is tried" in capsys.readouterr().out) == (dim == 96)
 
 
 def test_the_text_of_a_recipe_is_the_run(tmp_path: Path) -> None:
