@@ -7,7 +7,7 @@ VENV ?= .venv
 PYTEST_WORKERS ?= 2
 NEWEST ?= python3.13
 # Transformers and accelerate: the oldest and the newest that pyproject.toml allows.
-RANGE ?= 5.22.0/1.15.0 5.23.0/1.15.0
+RANGE ?= 5.21.1/1.15.0 5.23.0/1.15.0
 RANGE_TESTS := tests/unit/training tests/unit/decoding tests/unit/models tests/pretrained \
 	tests/invariance/test_resume.py tests/invariance/test_processes.py
 
