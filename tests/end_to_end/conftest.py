@@ -1,35 +1,14 @@
 """Experiments whose tasks are done one after the other in the process of the tests."""
 
-from dataclasses import dataclass
-
 import pytest
+from faulty_disk import DoneHere
 
-from iada.experiments.scheduler import GridTask, Launcher, do_task
-
-
-@dataclass(frozen=True)
-class DoneHere:
-    """A task that was done before anybody could ask."""
-
-    code: int
-
-    def exit_code(self) -> int:
-        return self.code
-
-    def describe_end(self) -> str:
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        raise NotImplementedError
-
-
-def do_here(task: GridTask) -> DoneHere:
-    return DoneHere(do_task(task))
+from iada.experiments.scheduler import Launcher
 
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> Launcher:
     """Let `iada experiment` start no processes, each of which would import PyTorch anew."""
-    launcher = Launcher(do_here)
+    launcher = Launcher(DoneHere)
     monkeypatch.setattr("iada.experiments.cluster.THIS_MACHINE", launcher)
     return launcher

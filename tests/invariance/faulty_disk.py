@@ -264,7 +264,7 @@ def translation(corpus: Path) -> Command:
 
 
 class DoneHere:
-    """A task that was done in this process, where the disk can fail."""
+    """A task that was done in this process before anybody could ask."""
 
     def __init__(self, task: GridTask) -> None:
         self.code = do_task(task)
