@@ -14,7 +14,7 @@ from iada.report.verdict import signed
 from iada.report.views import help_gains
 
 RECORDED = Path(__file__).parents[3] / "docs" / "results"
-CORPORA = ("mini-scarce", "mini-scarce-pair", "mini", "bcontrast")
+CORPORA = ("mini-scarce", "mini-scarce-pair", "mini-plentiful", "mini", "bcontrast")
 
 
 def read_page(corpus: str) -> str:
@@ -73,6 +73,20 @@ def test_tables_written_by_hand_have_the_recorded_means(
             for key in keys
         ]
         assert cells == texts, label
+
+
+def test_single_runs_written_by_hand_have_the_recorded_scores() -> None:
+    text = (RECORDED.parent / "results.md").read_text(encoding="utf-8")
+    lines = text.partition("## Version 2 of the corpus, plentiful\n")[2].partition("\n## ")[0]
+    (item,) = find_material([RECORDED / "mini-plentiful"]).experiments
+    for row in item.results.rows:
+        (line,) = [line for line in lines.splitlines() if line.startswith(f"| {row.label} |")]
+        cells = [cell.strip(" †∗") for cell in line.strip("|").split("|")][1:]
+        keys = ("s_bleu", "d_bleu", "pronouns_needing_context", "dev_nll")
+        assert cells == [
+            mean_cell(METRICS[key].mean(row.metrics[key]), 1, digits=METRICS[key].digits).text
+            for key in keys
+        ]
 
 
 @pytest.mark.parametrize(
