@@ -24,12 +24,14 @@ KEPT_TOKENS = 2**15
 
 def encodes_sentences_alone(model: DocumentModel) -> bool:
     """Whether the states of a sentence depend on no other sentence, nor on its place."""
-    encoder: Any = model.model.encoder
+    encoder = model.model.encoder
+    if type(encoder) is not WindowEncoder:
+        return False
+    layers: Any = encoder.layers
     # The frozen encoder of SAN's first stage would need states of its own.
     return (
-        type(encoder) is WindowEncoder
-        and bool(model.config.restarts_positions)
-        and all(layer.self_attn.rule == OWN for layer in encoder.layers)
+        bool(model.config.restarts_positions)
+        and all(layer.self_attn.rule == OWN for layer in layers)
         and getattr(model, "stage_one", None) is None
     )
 
