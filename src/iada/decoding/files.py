@@ -169,10 +169,7 @@ def translate_pieces(
         between: joins the parts of a sentence that was too long (`decode.on_long: split`).
         assemble: makes the output from a file of the rendered lines, where they are not the output.
     """
-    if output.is_dir():
-        raise DataError(f"{output} is a folder. Choose a file as `--output`.")
-    if output.resolve() in {path.resolve() for path in inputs}:
-        raise DataError(f"{output} is the input itself. Choose another `--output`.")
+    _check_output(output, inputs)
     cut: list[int] = []
     if translator.decode.on_long == "split":
 
@@ -210,12 +207,7 @@ def translate_pieces(
         was_resumed = any(processes.gather(journal.replayed > 0))
         if processes.count > 1 and processes.is_main:
             _write_output(output, translator, pieces, read_shards(output, ranks), assemble)
-        details: dict[str, object] = {
-            "engine": translator.engine.name,
-            "models": len(translator.models),
-            "precision": translator.decode.precision,
-            "beam": translator.decode.beam,
-            "length_penalty": translator.decode.length_penalty,
+        details = _search_details(translator) | {
             "documents": len(counts),
             "sentences": sum(counts),
             "kept": kept,
@@ -228,6 +220,25 @@ def translate_pieces(
             for leftover in _working_files(output):
                 leftover.unlink()
     return details
+
+
+def _check_output(output: Path, inputs: Sequence[Path]) -> None:
+    """Refuse an output that cannot be written, or that would overwrite what is read."""
+    if output.is_dir():
+        raise DataError(f"{output} is a folder. Choose a file as `--output`.")
+    if output.resolve() in {path.resolve() for path in inputs}:
+        raise DataError(f"{output} is the input itself. Choose another `--output`.")
+
+
+def _search_details(translator: DocumentTranslator) -> dict[str, object]:
+    """Return how translations are searched for, for the record beside the output."""
+    return {
+        "engine": translator.engine.name,
+        "models": len(translator.models),
+        "precision": translator.decode.precision,
+        "beam": translator.decode.beam,
+        "length_penalty": translator.decode.length_penalty,
+    }
 
 
 def _write_output(
