@@ -33,7 +33,7 @@ _ONE_FILE = ("tsv", "jsonl", "csv", "bars", "pairs", "parquet", "tmx", "xlf", "x
 HOLD_OUT = 0.1
 """Share of the documents for validation where there are no files for it."""
 ENOUGH_UPDATES = 500
-"""With fewer updates a smaller model learns more; it makes its updates in less time."""
+"""Updates below which a smaller model is tried; a guess, not tuned."""
 _SEPARATORS: dict[str, Boundaries] = {"": "blank_line", "<d>": "marker"}
 
 EXAMPLES = (
