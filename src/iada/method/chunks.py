@@ -1,8 +1,7 @@
 """Projection, losses and gradients, a chunk of tokens at a time: the loop of the fused objective.
 
-Nothing here belongs to a graph. Both views of a chunk go through each matrix product together, so
-that the weight's gradient is read and written half as often. Gradients are written over the logits
-they belong to, so that a chunk needs little memory beside them.
+Nothing here belongs to a graph. Both views of a chunk go through each product together, so that the
+weight's gradient is read and written half as often. Gradients are written over their logits.
 
 Two views of the same rows are P and Q. Each gradient is that of the weighted sum of the terms.
 Label smoothing takes `smoothing / vocabulary` from the gradient of every entry. That share is the
@@ -19,6 +18,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from iada.method.kept_logits import KeptLogits, project
 from iada.method.losses import AgreementTerm, Terms
 from iada.method.selection import at_least_float32
 
@@ -154,7 +154,7 @@ def _expectation(view: Softmax, values: Tensor) -> Tensor:
 
 
 CPU_CHUNK_BYTES = 32 * 2**20
-"""Size of a chunk's logits in float32: the products are efficient, and memory stays small."""
+"""Size of a chunk's logits: the products are efficient, and memory stays small."""
 CPU_BLOCK_BYTES = 2**20
 """Size of what one elementwise operation reads: a few of these fit into a CPU's cache."""
 DEVICE_CHUNK_BYTES = 256 * 2**20
@@ -197,7 +197,6 @@ class Head:
     bias: Tensor | None
     """(vocabulary,), float32 or better."""
     cap: float | None = None
-    """What the size of logits is capped at, if it is."""
 
     @cached_property
     def mean_row(self) -> Tensor:
@@ -219,6 +218,8 @@ def accumulate_losses(
     required: RequiredGradients,
     *,
     chunk_rows: int | None = None,
+    keep: KeptLogits | None = None,
+    kept: Tensor | None = None,
 ) -> LossesAndGradients:
     """Add up losses and gradients over chunks.
 
@@ -230,25 +231,30 @@ def accumulate_losses(
         required: which gradients to compute.
         chunk_rows: rows of logits, of all views together, that exist at a time. By default
             chosen by the size of the vocabulary; the result does not depend on it.
+        keep: memory that gets the logits of the first view, without the bias.
+        kept: (rows, vocabulary), those of the first tokens of the first view from such a memory.
     """
     views, vocabulary = len(states), len(head.weight)
-    rows = chunk_rows or default_chunk_rows(vocabulary, head.weight.device)
+    rows = chunk_rows or default_chunk_rows(head.weight)
     size = max(1, min(len(labels), rows // views))
     # One buffer serves all chunks: fresh ones would be paged in again and again.
     buffer = head.weight.new_empty(views * size, vocabulary)
-    # Autocast has done its part: what comes is already in the type of the products.
+    # Autocast has done its part: all is in the type of the products.
     with torch.autocast(head.weight.device.type, enabled=False):
         total = _Accumulated(terms, states, head, required)
-        is_linear = head.cap is None
+        smooths = terms.smoothing > 0 and head.cap is None
         means = [
-            head.mean_logits(view) if terms.smoothing > 0 and weight > 0 and is_linear else None
+            head.mean_logits(view) if smooths and weight > 0 else None
             for view, weight in zip(states, terms.nll_weights, strict=True)
         ]
         sums_of = kernel_sums(buffer, terms, head) or chunk_sums
         for start in range(0, len(labels), size):
             tokens = slice(start, start + size)
             stacked = torch.cat([view[tokens] for view in states])
-            logits = torch.mm(stacked, head.weight.T, out=buffer[: len(stacked)])
+            known = None if kept is None else kept[tokens]
+            logits = project(stacked, head.weight, known, out=buffer[: len(stacked)])
+            if keep:
+                keep.put(logits[: len(stacked) // views])
             total.sums += sums_of(
                 logits.view(views, -1, vocabulary),
                 labels[tokens, None],
@@ -280,10 +286,10 @@ def kernel_sums(logits: Tensor, terms: Terms, head: Head) -> Callable[..., Tenso
     return kernel.chunk_sums if is_taken else None
 
 
-def default_chunk_rows(vocabulary: int, device: torch.device) -> int:
-    """Return how many rows of logits make a chunk."""
-    size = CPU_CHUNK_BYTES if device.type == "cpu" else DEVICE_CHUNK_BYTES
-    return max(1, size // (4 * vocabulary))
+def default_chunk_rows(weight: Tensor) -> int:
+    """Return how many rows of logits make a chunk, given the (vocabulary, dim) weight."""
+    size = CPU_CHUNK_BYTES if weight.is_cpu else DEVICE_CHUNK_BYTES
+    return max(1, size // (weight.element_size() * len(weight)))
 
 
 def chunk_sums(
@@ -355,8 +361,7 @@ def _block_sums(
     write_gradients: bool,
 ) -> Tensor:
     softmaxes = [Softmax.of(view) for view in logits]
-    sums = logits[0].new_zeros(len(logits) + 1)
-    kept = 1 - terms.smoothing
+    sums, kept = logits[0].new_zeros(len(logits) + 1), 1 - terms.smoothing
     for view, weight in enumerate(terms.nll_weights):
         if weight > 0:
             nll = softmaxes[view].log_normalizer - kept * logits[view].gather(1, labels)

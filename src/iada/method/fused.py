@@ -7,9 +7,10 @@ The backward pass only scales. The result is that of `iada.method.losses`.
 
 Costs, in products of (tokens × dim × vocabulary): three for each view that is learned from
 (logits, gradient at the states, gradient at the weight), as in the plain computation. GNorm needs
-the gradient of the original NLL before the perturbed view exists: two more (`nll_gradient`). The
-original logits are computed again later, since keeping them is what this module avoids, and the
-gradient at the states is too, since that of the agreement needs both views.
+the gradient of the original NLL before the perturbed view exists: two more (`nll_gradient`), of
+which the first, the original logits, is not repeated as far as they fit into a memory of fixed size
+(`iada.method.kept_logits`). The gradient at the states is, since that of the agreement needs both
+views.
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import cross_entropy
 
 from iada.method.chunks import Head, RequiredGradients, accumulate_losses, default_chunk_rows
+from iada.method.kept_logits import KeptLogits
 from iada.method.losses import Sums, Terms
 from iada.method.selection import at_least_float32
 from iada.models.observation import LinearProjection, capped
@@ -34,6 +36,7 @@ def fused_losses(
     terms: Terms,
     *,
     chunk_rows: int | None = None,
+    kept: KeptLogits | None = None,
 ) -> Sums:
     """Compute all terms, and at once the gradients that anything requires.
 
@@ -43,9 +46,11 @@ def fused_losses(
         labels: (tokens,), all of them in the loss.
         terms: weights, smoothing and agreement.
         chunk_rows: see `iada.method.chunks.accumulate_losses`.
+        kept: memory that may hold logits of the first view, by `nll_gradient`.
     """
     product_type = _product_type(projection.weight)
-    settings = _Settings(terms, product_type, chunk_rows, projection.cap)
+    known = None if kept is None else kept.take(states[0])
+    settings = _Settings(terms, product_type, chunk_rows, projection.cap, known)
     if torch.is_grad_enabled():
         arguments = (settings, labels, projection.weight, projection.bias(), *states)
         total, sums = cast(tuple[Tensor, Tensor], _Fused.apply(*arguments))  # type: ignore[no-untyped-call]
@@ -59,6 +64,7 @@ def fused_losses(
             head,
             RequiredGradients((False,) * len(views)),
             chunk_rows=chunk_rows,
+            kept=known,
         ).sums
         total = _weighted(terms, sums)
     *nlls, agreement = sums.unbind()
@@ -73,7 +79,12 @@ def fused_losses(
 
 @torch.no_grad()
 def nll_gradient(
-    projection: LinearProjection, states: Tensor, labels: Tensor, *, smoothing: float = 0.0
+    projection: LinearProjection,
+    states: Tensor,
+    labels: Tensor,
+    *,
+    smoothing: float = 0.0,
+    keep: KeptLogits | None = None,
 ) -> Tensor:
     """Return the gradient of the summed NLL at the states, and no other.
 
@@ -82,6 +93,7 @@ def nll_gradient(
         states: (tokens, dim).
         labels: (tokens,).
         smoothing: label smoothing of the NLL.
+        keep: memory that gets the logits, for `fused_losses`.
 
     Returns:
         (tokens, dim), of the type of `states`.
@@ -89,8 +101,10 @@ def nll_gradient(
     product_type = _product_type(projection.weight)
     head = _head(projection.weight, projection.bias(), product_type, projection.cap)
     terms = Terms(nll_weights=(1.0,), smoothing=smoothing)
+    if keep is not None:
+        keep.begin(states, head.weight)
     result = accumulate_losses(
-        terms, [states.to(product_type)], labels, head, RequiredGradients((True,))
+        terms, [states.to(product_type)], labels, head, RequiredGradients((True,)), keep=keep
     )
     gradient = result.states[0]
     assert gradient is not None
@@ -102,7 +116,7 @@ def token_nll(projection: LinearProjection, states: Tensor, labels: Tensor) -> T
     """Return the NLL of each label, (tokens,), a chunk of tokens at a time; arguments as above."""
     product_type = _product_type(projection.weight)
     head = _head(projection.weight, projection.bias(), product_type, projection.cap)
-    rows = default_chunk_rows(len(head.weight), states.device)
+    rows = default_chunk_rows(head.weight)
     found = []
     with torch.autocast(states.device.type, enabled=False):
         for start in range(0, max(1, len(labels)), rows):
@@ -120,6 +134,8 @@ class _Settings:
     product_type: torch.dtype
     chunk_rows: int | None
     cap: float | None
+    known: Tensor | None
+    """(rows, vocabulary), logits of the first tokens of the first view."""
 
 
 class _Fused(torch.autograd.Function):
@@ -143,6 +159,7 @@ class _Fused(torch.autograd.Function):
             _head(weight, bias, product_type, settings.cap),
             RequiredGradients(tuple(for_states), for_weight, for_bias),
             chunk_rows=settings.chunk_rows,
+            kept=settings.known,
         )
         # Neither inputs nor outputs, so they need not be saved in autograd's own way, which would
         # forbid to give them away.

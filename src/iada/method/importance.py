@@ -21,6 +21,7 @@ from iada.config.method import AugmentConfig, Measure
 from iada.data.windows.batch import Batch, Role, without_context
 from iada.errors import ModelError
 from iada.method.fused import nll_gradient, token_nll
+from iada.method.kept_logits import KeptLogits
 from iada.method.selection import (
     Scores,
     at_least_float32,
@@ -105,6 +106,8 @@ class Evidence:
     """The last step of the model, if the losses are fused with it and no logits exist."""
     smoothing: float = 0.0
     """Label smoothing of the loss whose gradient is taken."""
+    keep: KeptLogits | None = None
+    """Memory for logits that the losses will need again."""
     seed: int = 0
     """Seed of random scores."""
 
@@ -183,6 +186,7 @@ def _loss_gradients(
             observation.hidden.detach(),
             targets,
             smoothing=evidence.smoothing,
+            keep=evidence.keep,
         )
         if weights is not None:
             gradient = gradient * weights[:, None]
@@ -312,6 +316,7 @@ def measure_tokens(
     projection: LinearProjection | None = None,
     word_starts: Tensor | None = None,
     seed: int = 0,
+    keep: KeptLogits | None = None,
 ) -> tuple[Scores, ...]:
     """Score every token of every stream.
 
@@ -324,6 +329,7 @@ def measure_tokens(
         projection: see `Evidence`.
         word_starts: (vocabulary,) bool, whether a word begins with a piece; for the unit `word`.
         seed: of random scores.
+        keep: memory for logits of `original` that the losses will need again.
     """
     measure = MEASURES[config.measure]
     if config.unit == "piece":
@@ -344,6 +350,7 @@ def measure_tokens(
             projection=projection,
             smoothing=config.gnorm_smoothing,
             seed=seed,
+            keep=keep,
         )
         scores = measure.scores(evidence)
         return scores_of_units(scores, observer.streams, batch, word_starts)

@@ -17,6 +17,7 @@ from iada.data.windows.batch import Batch
 from iada.errors import DataError
 from iada.method.fused import fused_losses
 from iada.method.importance import MEASURES, measure_tokens
+from iada.method.kept_logits import KeptLogits
 from iada.method.lagged import ScoreMemory, lagged_scores
 from iada.method.losses import AgreementTerm, Sums, Terms, plain_losses
 from iada.method.perturbation import (
@@ -114,6 +115,7 @@ class AugmentedObjective:
             known = vocabulary or Vocabulary.of_model(model)
             self.word_starts = word_start_table(config, known)
         self.projection = linear_projection(model) if computation == "fused" else None
+        self._logits = KeptLogits()
 
     def __call__(self, batch: Batch, *, update: int = 0, module: nn.Module | None = None) -> Losses:
         """Compute the loss; without perturbation and smoothing when the model is in eval mode.
@@ -211,7 +213,7 @@ class AugmentedObjective:
         """Add up the terms, given logits or, if the losses are fused, hidden states."""
         if self.projection is None:
             return plain_losses(rows, labels, terms)
-        return fused_losses(self.projection, rows, labels, terms)
+        return fused_losses(self.projection, rows, labels, terms, kept=self._logits)
 
     def _original_view(
         self, config: AugmentConfig, batch: Batch, positions: Tensor, module: nn.Module | None
@@ -288,6 +290,7 @@ class AugmentedObjective:
             projection=self.projection,
             word_starts=word_starts,
             seed=self.seed,
+            keep=self._logits,
         )
 
     def _changes(

@@ -26,7 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from iada.data.windows.batch import Batch
 from iada.errors import ModelError
-from iada.models.last_layer import LastLayer, shortened_rows
+from iada.models.savings import LastLayer, exact_attention, shortened_rows
 
 StatePoint = Literal["pre_norm", "feed_forward"]
 
@@ -168,6 +168,7 @@ class Observer:
         with (
             self._observing(places, project=project, zeroed=changes.zeroed),
             nullcontext() if cut is None or self._last_layer is None else self._last_layer.cut(cut),
+            exact_attention(call, positions.device),
         ):
             output = call(**inputs, use_cache=False, return_dict=True)
             states = tuple(state for state in self._states if state is not None)

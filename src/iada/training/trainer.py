@@ -220,7 +220,10 @@ class IadaTrainer(CheckpointTrainer):
             own = self.augmented_objective.model
             if isinstance(own, DocumentModel):
                 own.check_windows(inputs)
-        losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
+        # Around the whole objective: the library has it around the model alone, where the losses
+        # would multiply by the vocabulary in float32, and each view would convert the weights.
+        with self.accelerator.autocast():
+            losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
         # DDP averages gradients over processes; the count already covers all of them.

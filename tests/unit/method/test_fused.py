@@ -114,10 +114,11 @@ def test_chunks_and_blocks_do_not_matter(tokens: int, chunk_rows: int, block_row
 
 def test_the_default_chunk_depends_on_the_vocabulary() -> None:
     _assert_equal(_setting(40), BOTH, chunk_rows=None, tolerance=1e-10)
-    cpu = torch.device("cpu")
-    assert chunks.default_chunk_rows(32_000, cpu) == 262
-    assert chunks.default_chunk_rows(10**9, cpu) == 1
-    assert chunks.default_chunk_rows(32_000, torch.device("cuda")) == 2097
+    weight = torch.zeros(32_000, 1)
+    assert chunks.default_chunk_rows(weight) == 262
+    assert chunks.default_chunk_rows(weight.bfloat16()) == 524
+    assert chunks.default_chunk_rows(torch.zeros(1, 1).expand(10**9, 1)) == 1
+    assert chunks.default_chunk_rows(weight.to("meta")) == 2097
 
 
 @pytest.mark.parametrize("agreement", AGREEMENTS[1:])

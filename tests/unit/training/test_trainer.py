@@ -15,6 +15,7 @@ from iada.data.windows.batch import Collator
 from iada.data.windows.sampler import TokenBatchSampler
 from iada.data.windows.windows import Windows
 from iada.errors import ModelError, RunError
+from iada.method.chunks import accumulate_losses
 from iada.method.perturbation import Replace
 from iada.models.build import build_model
 from iada.training.trainer import IadaTrainer, _FiniteCheck
@@ -105,6 +106,26 @@ def test_the_tokenizer_says_what_may_replace_a_token(
     for replacement in trainer.augmented_objective.replacements.values():
         assert isinstance(replacement, Replace)
         assert not {*replacement.candidates.tolist()} & {*subwords.reserved_ids}
+
+
+def test_bf16_covers_the_losses_and_not_the_model_alone(
+    tiny_model: Build, windows: Windows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types = []
+
+    def note(*arguments: Any, **named: Any) -> Any:
+        types.append(arguments[3].weight.dtype)
+        return accumulate_losses(*arguments, **named)
+
+    monkeypatch.setattr("iada.method.fused.accumulate_losses", note)
+    trainer = _trainer(tiny_model().float(), windows, tmp_path, bf16=True)
+    trainer.train()
+    # Two calls for each of two micro-batches at least: GNorm, and the losses of both views.
+    assert len(types) >= 4
+    assert set(types) == {torch.bfloat16}
+    types.clear()
+    trainer.evaluate()
+    assert set(types) == {torch.float32}
 
 
 def test_training_lowers_the_validation_nll(
