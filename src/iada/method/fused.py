@@ -37,6 +37,7 @@ def fused_losses(
     *,
     chunk_rows: int | None = None,
     kept: KeptLogits | None = None,
+    weight: Tensor | None = None,
 ) -> Sums:
     """Compute all terms, and at once the gradients that anything requires.
 
@@ -47,12 +48,14 @@ def fused_losses(
         terms: weights, smoothing and agreement.
         chunk_rows: see `iada.method.chunks.accumulate_losses`.
         kept: memory that may hold logits of the first view, by `nll_gradient`.
+        weight: what gets the gradient of the projection's weight, if that is not the weight itself.
     """
     product_type = _product_type(projection.weight)
     known = None if kept is None else kept.take(states[0])
     settings = _Settings(terms, product_type, chunk_rows, projection.cap, known)
     if torch.is_grad_enabled():
-        arguments = (settings, labels, projection.weight, projection.bias(), *states)
+        learned = projection.weight if weight is None else weight
+        arguments = (settings, labels, learned, projection.bias(), *states)
         total, sums = cast(tuple[Tensor, Tensor], _Fused.apply(*arguments))  # type: ignore[no-untyped-call]
     else:
         head = _head(projection.weight, projection.bias(), product_type, projection.cap)

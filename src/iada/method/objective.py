@@ -6,6 +6,7 @@ divides by the number of tokens of the update.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,6 +127,15 @@ class AugmentedObjective:
             module: the wrapper (DDP, compiled) to call in place of the model itself.
         """
         self._check_keys(batch)
+        with self._gathering(self.model if module is None else module):
+            return self._losses(batch, update, module)
+
+    def _gathering(self, called: nn.Module) -> AbstractContextManager[None]:
+        """Gather the gradients of a tied weight, if the losses are fused with the projection."""
+        tied = self.observer.tied_weight
+        return nullcontext() if tied is None or self.projection is None else tied.carried(called)
+
+    def _losses(self, batch: Batch, update: int, module: nn.Module | None) -> Losses:
         config = settings_at(self.config, update)
         positions = batch_positions(batch)
         if not self.model.training or not config.perturbs or update < config.start_update:
@@ -213,7 +223,9 @@ class AugmentedObjective:
         """Add up the terms, given logits or, if the losses are fused, hidden states."""
         if self.projection is None:
             return plain_losses(rows, labels, terms)
-        return fused_losses(self.projection, rows, labels, terms, kept=self._logits)
+        tied = self.observer.tied_weight
+        weight = None if tied is None else tied.in_use
+        return fused_losses(self.projection, rows, labels, terms, kept=self._logits, weight=weight)
 
     def _original_view(
         self, config: AugmentConfig, batch: Batch, positions: Tensor, module: nn.Module | None

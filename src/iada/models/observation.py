@@ -26,7 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from iada.data.windows.batch import Batch
 from iada.errors import ModelError
-from iada.models.savings import LastLayer, exact_attention, shortened_rows
+from iada.models.savings import LastLayer, TiedWeight, exact_attention, shortened_rows
 
 StatePoint = Literal["pre_norm", "feed_forward"]
 
@@ -126,6 +126,7 @@ class Observer:
         self._handles: list[RemovableHandle] = [
             output_projection(model).register_forward_pre_hook(self._select_positions)
         ]
+        self.tied_weight = TiedWeight.of(output_projection(model), lookups)
         # One module object may serve both stacks: hook it once, and it reports in stream order.
         for lookup in {id(lookup): lookup for lookup in lookups}.values():
             self._handles.append(lookup.register_forward_hook(self._keep_embedding))
@@ -185,8 +186,9 @@ class Observer:
         """Take the hooks off the model."""
         for handle in self._handles:
             handle.remove()
-        if self._last_layer is not None:
-            self._last_layer.remove()
+        for hooks in (self._last_layer, self.tied_weight):
+            if hooks is not None:
+                hooks.remove()
 
     @contextmanager
     def _observing(

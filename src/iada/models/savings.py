@@ -7,18 +7,24 @@ run on the loss positions alone, moved together at the beginning of each row. Th
 same; TNorm, which reads the topmost states of all tokens, cannot have it in the view that it
 measures.
 
+**One gradient for a tied weight.** The gradient of an embedding lookup is zero but for the rows
+that were read; PyTorch makes a whole matrix of it, once for every lookup, four times in an update
+of two views. Where the output projection has the same weight, its gradient is a whole matrix
+anyway, and here the rows are added to that one.
+
 **Attention on CPUs.** In bf16 the backward pass of PyTorch's attention takes about three times as
 long as in float32, which costs little beside the products around it, and is more exact.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from transformers import MarianMTModel
 from transformers.models.marian.modeling_marian import MarianDecoderLayer
@@ -119,6 +125,121 @@ def _cut_mask(mask: Tensor, columns: Tensor) -> Tensor:
     mask = mask.expand(len(columns), -1, -1, -1)
     index = columns[:, None, :, None].expand(-1, mask.shape[1], -1, mask.shape[-1])
     return mask.gather(2, index)
+
+
+Rows = list[tuple[Tensor, Tensor]]
+"""Numbers of rows, (tokens,), and their gradients, (tokens, dim)."""
+
+
+class TiedWeight:
+    """Hooks on the lookups of a model whose output projection has the same weight."""
+
+    def __init__(self, weight: Tensor, lookups: Sequence[nn.Embedding]) -> None:
+        self._weight = weight
+        self._carrier: Tensor | None = None
+        self._rows: Rows = []
+        self._handles = [
+            # Before other hooks: they are to see the lookup that is in the graph.
+            lookup.register_forward_hook(self._look_up, prepend=True)
+            for lookup in lookups
+        ]
+
+    @classmethod
+    def of(cls, projection: nn.Module, lookups: Sequence[nn.Module]) -> "TiedWeight | None":
+        """Watch the lookups with the weight of the output projection; None if there are none."""
+        weight: Any = projection.weight
+        found = {
+            id(lookup): lookup
+            for lookup in lookups
+            # No subclass: some scale what they have looked up.
+            if type(lookup) is nn.Embedding
+            and lookup.weight is weight
+            and not (lookup.sparse or lookup.scale_grad_by_freq or lookup.max_norm)
+        }
+        return cls(weight, list(found.values())) if found else None
+
+    @property
+    def in_use(self) -> Tensor | None:
+        """What a projection should multiply by instead of the weight, while there is such a thing.
+
+        It has the same values.
+        """
+        return self._carrier
+
+    @contextmanager
+    def carried(self, module: nn.Module) -> Iterator[None]:
+        """Gather the gradients of lookups and projections of one update.
+
+        Nothing happens on other devices than the CPU, where rows are not added in a fixed order.
+
+        Args:
+            module: what will be called; if it is compiled, it is left as it is.
+        """
+        learns = torch.is_grad_enabled() and self._weight.requires_grad
+        if not (learns and self._weight.is_cpu) or hasattr(module, "_orig_mod"):
+            yield
+            return
+        self._rows = []
+        self._carrier = _Carrier.apply(self._weight, self._rows)  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            self._carrier = None
+
+    def remove(self) -> None:
+        """Take the hooks off the lookups."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _look_up(self, lookup: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Any:
+        if self._carrier is None or not output.requires_grad:
+            return None
+        padding = lookup.padding_idx
+        return _Lookup.apply(self._carrier, inputs[0], padding, self._rows)  # type: ignore[no-untyped-call]
+
+
+class _Carrier(torch.autograd.Function):
+    """The weight itself; its gradient is that of the projection, plus the rows of the lookups."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: Rows) -> Tensor:
+        ctx.rows = rows
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(weight)
+        return weight.view_as(weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor | None) -> tuple[Tensor, None]:
+        # All lookups have run by now: the carrier is an input of each.
+        if gradient is None:
+            gradient = torch.zeros_like(ctx.saved_tensors[0])
+        for numbers, values in ctx.rows:
+            gradient.index_add_(0, numbers, values.to(gradient.dtype))
+        ctx.rows.clear()
+        return gradient, None
+
+
+class _Lookup(torch.autograd.Function):
+    """A lookup that leaves the gradients of its rows in a list."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, numbers: Tensor, padding: int | None, rows: Rows
+    ) -> Tensor:
+        ctx.rows, ctx.padding = rows, padding
+        ctx.save_for_backward(numbers)
+        return embedding(numbers, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
+        numbers = ctx.saved_tensors[0].reshape(-1)
+        values = gradient.reshape(-1, gradient.shape[-1])
+        if ctx.padding is not None:
+            values = values.masked_fill((numbers == ctx.padding)[:, None], 0.0)
+        ctx.rows.append((numbers, values))
+        return None, None, None, None
 
 
 def exact_attention(module: nn.Module, device: torch.device) -> AbstractContextManager[object]:
