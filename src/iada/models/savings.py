@@ -250,14 +250,11 @@ def exact_attention(module: nn.Module, device: torch.device) -> AbstractContextM
             or are compiled, they are left as they are.
         device: of its inputs.
     """
-    is_plain = not (hasattr(module, "_orig_mod") or _is_recomputed(module))
-    if is_plain and device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        return _Float32Attention()
-    return nullcontext()
-
-
-def _is_recomputed(module: nn.Module) -> bool:
-    return any(getattr(part, "gradient_checkpointing", False) for part in module.modules())
+    if device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+        return nullcontext()
+    is_recomputed = any(getattr(part, "gradient_checkpointing", False) for part in module.modules())
+    is_compiled = hasattr(module, "_orig_mod")
+    return nullcontext() if is_recomputed or is_compiled else _Float32Attention()
 
 
 class _Float32Attention(TorchFunctionMode):
