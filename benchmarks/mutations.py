@@ -40,6 +40,7 @@ _NEAREST: dict[str, tuple[str, ...]] = {
     "method/losses": ("nll", "agreement", "fused", "augmented"),
     "method/fused": ("fused", "augmented", "one_stream"),
     "method/chunks": ("fused", "augmented", "one_stream", "compiled"),
+    "method/kept_logits": ("kept_logits", "fused", "augmented"),
     "method/lagged": ("lagged",),
     "method/objective": ("augmented", "schedules", "one_stream", "ciphered_view", "measuring"),
     "data/windows/sampler": ("batching", "collate"),
