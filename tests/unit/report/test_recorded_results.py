@@ -14,7 +14,14 @@ from iada.report.verdict import signed
 from iada.report.views import help_gains
 
 RECORDED = Path(__file__).parents[3] / "docs" / "results"
-CORPORA = ("mini-scarce", "mini-scarce-pair", "mini-plentiful", "mini", "bcontrast")
+CORPORA = (
+    "mini-scarce",
+    "mini-scarce-pair",
+    "mini-scarce-systems",
+    "mini-plentiful",
+    "mini",
+    "bcontrast",
+)
 
 
 def read_page(corpus: str) -> str:
@@ -87,6 +94,28 @@ def test_single_runs_written_by_hand_have_the_recorded_scores() -> None:
             mean_cell(METRICS[key].mean(row.metrics[key]), 1, digits=METRICS[key].digits).text
             for key in keys
         ]
+
+
+def test_architectures_written_by_hand_have_the_recorded_scores() -> None:
+    text = (RECORDED.parent / "results.md").read_text(encoding="utf-8")
+    lines = text.partition("## Every system, scarce text\n")[2].partition("\n## ")[0].splitlines()
+    (rows,) = [
+        item.results.rows
+        for item in find_material([RECORDED / "mini-scarce-systems"]).experiments
+        if item.results.experiment == "architectures"
+    ]
+    # Plain, the control, TNorm, GNorm.
+    systems = [rows[first : first + 4] for first in range(0, len(rows), 4)]
+    assert len(systems) == 7
+    for system in systems:
+        cells = [system[0].label]
+        for row in system:
+            keys = ("s_bleu", "pronouns_needing_context")
+            means = [METRICS[key].mean(row.metrics[key]) for key in keys]
+            digits = [METRICS[key].digits for key in keys]
+            shown = zip(means, digits, strict=True)
+            cells.append(", ".join(mean_cell(value, 1, digits=d).text for value, d in shown))
+        assert f"| {' | '.join(cells)} |" in lines
 
 
 @pytest.mark.parametrize(
