@@ -19,6 +19,7 @@ CORPORA = (
     "mini-scarce-pair",
     "mini-scarce-systems",
     "mini-plentiful",
+    "mini-plentiful-architectures",
     "mini",
     "bcontrast",
 )
@@ -82,10 +83,17 @@ def test_tables_written_by_hand_have_the_recorded_means(
         assert cells == texts, label
 
 
-def test_single_runs_written_by_hand_have_the_recorded_scores() -> None:
+@pytest.mark.parametrize(
+    ("heading", "corpus"),
+    [
+        ("## Version 2 of the corpus, plentiful", "mini-plentiful"),
+        ("## Architectures on the same corpus", "mini-plentiful-architectures"),
+    ],
+)
+def test_single_runs_written_by_hand_have_the_recorded_scores(heading: str, corpus: str) -> None:
     text = (RECORDED.parent / "results.md").read_text(encoding="utf-8")
-    lines = text.partition("## Version 2 of the corpus, plentiful\n")[2].partition("\n## ")[0]
-    (item,) = find_material([RECORDED / "mini-plentiful"]).experiments
+    lines = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    (item,) = find_material([RECORDED / corpus]).experiments
     for row in item.results.rows:
         (line,) = [line for line in lines.splitlines() if line.startswith(f"| {row.label} |")]
         cells = [cell.strip(" †∗") for cell in line.strip("|").split("|")][1:]
