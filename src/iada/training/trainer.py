@@ -8,6 +8,7 @@ micro-batch is wrong under accumulation.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -221,8 +222,9 @@ class IadaTrainer(CheckpointTrainer):
             if isinstance(own, DocumentModel):
                 own.check_windows(inputs)
         # Around the whole objective: the library has it around the model alone, where the losses
-        # would multiply by the vocabulary in float32, and each view would convert the weights.
-        with self.accelerator.autocast():
+        # would multiply by the vocabulary in float32, and each view would convert the weights. Not
+        # in fp16: the fused losses form gradients before anyone could scale them.
+        with self.accelerator.autocast() if self.args.bf16 else nullcontext():
             losses = self.augmented_objective(inputs, update=self.state.global_step, module=model)
         count = losses.count if num_items_in_batch is None else num_items_in_batch
         self._add(losses)
