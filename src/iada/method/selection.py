@@ -192,6 +192,8 @@ class Scores:
     is_standard: bool = False
     """Whether the values are z-scores as they are: ψ is α times the value, whatever
     `augment.normalize`."""
+    heads: Tensor | None = None
+    """`word_heads` where all pieces of a word share their score; None if pieces have their own."""
 
 
 def word_heads(ids: Tensor, word_starts: Tensor, roles: Sequence[Tensor]) -> Tensor:
@@ -235,7 +237,7 @@ def average_over_words(scores: Scores, heads: Tensor) -> Scores:
     """
     if scores.is_standard:
         # A mean of drawn z-scores would be narrower than they are.
-        return replace(scores, values=scores.values.gather(1, heads))
+        return replace(scores, values=scores.values.gather(1, heads), heads=heads)
     # A product with the membership of words: deterministic on every device, unlike scattered sums.
     values = at_least_float32(scores.values)
     together = heads[:, :, None].eq(heads[:, None, :]).to(values.dtype)
@@ -243,7 +245,7 @@ def average_over_words(scores: Scores, heads: Tensor) -> Scores:
     sums, counts = (together @ torch.stack([values * known, known], dim=-1)).unbind(dim=-1)
     # Read at the head, so that all pieces have the same value to the bit.
     means = (sums / counts.clamp(min=1)).gather(1, heads)
-    return replace(scores, values=means)
+    return replace(scores, values=means, heads=heads)
 
 
 def scores_of_units(
@@ -284,12 +286,16 @@ def group_probabilities(
     """
     roles = [tensors(batch)[group.roles] for group in stream.groups]
     counted = _counted(stream, batch, roles, config)
-    return tuple(
+    found = (
         configured_probability(
             _psi(scores, group_roles, group_counted, config), group_roles, config
         )
         for group_roles, group_counted in zip(roles, counted, strict=True)
     )
+    if scores.heads is None:
+        return tuple(found)
+    # Equal scores may differ in the last bit here: vectors are computed otherwise than their ends.
+    return tuple(probabilities.gather(1, scores.heads) for probabilities in found)
 
 
 def group_z_scores(
