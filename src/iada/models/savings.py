@@ -12,7 +12,7 @@ that were read; PyTorch makes a whole matrix of it, once for every lookup, four 
 of two views. Where the output projection has the same weight, its gradient is a whole matrix
 anyway, and here the rows are added to that one.
 
-**Attention on CPUs.** In bf16 the backward pass of PyTorch's attention takes about three times as
+**Attention on CPUs.** In bf16 the backward pass of PyTorch's attention takes more than twice as
 long as in float32, which costs little beside the products around it, and is more exact.
 """
 
