@@ -8,7 +8,7 @@ from transformers import MarianMTModel
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.models import build as dropout
-from iada.models.build import build_model
+from iada.models.build import build_model, drop
 
 IDS = torch.arange(6, 30).reshape(2, 12)
 
@@ -107,6 +107,22 @@ def test_gradients_pass_where_values_passed(special: SpecialIds) -> None:
     output = layer.fc2(torch.ones(1, 32))
     output.sum().backward()
     assert layer.fc2.bias.grad.tolist() == [0.0 if v == 0 else 2.0 for v in output[0].tolist()]
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_every_type_drops_the_same_values(kind: torch.dtype) -> None:
+    """Draws next to the limit too, which narrow types cannot tell apart."""
+    values = torch.ones(200_000)
+    torch.manual_seed(7)
+    expected = drop(values, 0.3) == 0
+    torch.manual_seed(7)
+    other = values.to(kind).requires_grad_()
+    found = drop(other, 0.3)
+    assert found.dtype == kind
+    assert torch.equal(found == 0, expected)
+    found.sum().backward()
+    assert other.grad is not None
+    assert torch.equal(other.grad == 0, expected)
 
 
 def test_without_dropout_nothing_differs_from_the_library(special: SpecialIds) -> None:
