@@ -49,6 +49,7 @@ from iada.decoding.loading import load_model
 from iada.decoding.requests import DocumentState, RequestRules
 from iada.decoding.translator import max_positions
 from iada.models.build import build_model
+from iada.runs.environment import keep_freed_memory
 from iada.runs.folder import RunFolder
 
 CONTEXT = 3
@@ -102,6 +103,8 @@ def main(options: Options) -> None:
         print(f"{options.corpus} holds no test.en: nothing to measure.")
         return
     torch.set_num_threads(1)
+    # As the commands do; the naive loop has it too.
+    keep_freed_memory()
     subject = load_subject(options)
     engines = build_engines(subject, options)
     rates: dict[int, dict[str, float]] = {}

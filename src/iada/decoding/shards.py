@@ -126,6 +126,7 @@ def helped(count: int, work: Callable[..., object], *arguments: object) -> Itera
         work: a function of a module.
         arguments: what it is called with, which must be fit to be sent to another process.
     """
+    _keep_memory()
     if count == 1:
         yield SINGLE
         return
@@ -171,6 +172,7 @@ def _help(
 ) -> None:
     """Do a share of the work in a process that was started for it."""
     begin_worker()
+    _keep_memory()
     torch.set_num_threads(threads)
     store = TCPStore("127.0.0.1", port, count, timeout=_MEETING)
     store.set(f"here {rank}", "")
@@ -181,6 +183,13 @@ def _help(
         # Said by the main process: this one has no place to say it.
         store.set(f"error {rank}", str(error))
         sys.exit(2)
+
+
+def _keep_memory() -> None:
+    """Keep what is freed: every step of a search allocates the same large blocks again."""
+    from iada.runs.environment import keep_freed_memory
+
+    keep_freed_memory()
 
 
 def _await(store: Any, helpers: Sequence[SpawnProcess]) -> None:

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from iada.decoding.engines.prefill.search import row_blocks
+
 _WEIGHT_LEVELS = 127
 _INPUT_LEVELS = 127
 
@@ -77,10 +79,12 @@ class Int8Linear(nn.Module):
             [],
             "",
         )
-        # An input is `low + step * integer`.
-        outputs = torch.addcmul(self.bias, low, self.column_sums)
-        outputs.addcmul_(sums, step)
-        return outputs.view(*inputs.shape[:-1], -1)
+        # An input is `low + step * integer`. A few rows at a time: those of a large vocabulary do
+        # not fit into a cache together.
+        for part in row_blocks(sums):
+            offset = torch.addcmul(self.bias, low[part], self.column_sums)
+            torch.addcmul(offset, sums[part], step[part], out=sums[part])
+        return sums.view(*inputs.shape[:-1], -1)
 
 
 def is_available() -> bool:
@@ -170,7 +174,9 @@ class FixedPointAttention(Attention):
         scale: float,
     ) -> Tensor:
         """Attend to cache entries, as `Attention` does."""
-        weights = torch.matmul(_on_grid(query), keys.transpose(2, 3)).mul_(scale)
+        # Long matrix first: with few queries, one for every beam, that is the faster order.
+        scores = torch.matmul(keys, _on_grid(query.contiguous()).transpose(2, 3))
+        weights = scores.transpose(2, 3).contiguous().mul_(scale)
         if is_causal:
             length = weights.shape[2]
             every = torch.ones(length, length, dtype=torch.bool, device=query.device)
@@ -180,7 +186,7 @@ class FixedPointAttention(Attention):
         weights.sub_(weights.amax(dim=3, keepdim=True)).exp_()
         # In float64 the order moves a sum by far less than the float32 number it becomes.
         total = weights.sum(dim=3, keepdim=True, dtype=torch.float64)
-        weights.mul_(values[..., -1][:, :, None])
+        weights.mul_(values[..., -1].contiguous()[:, :, None])
         scaled_total = weights.sum(dim=3, keepdim=True, dtype=torch.float64)
         shares = weights.mul_((2**_SHARE_BITS / scaled_total).to(weights.dtype)).round_()
         sums = torch.matmul(shares, values[..., :-1])

@@ -12,7 +12,7 @@ all tokens, forbidden ones included, as `generate` does it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -21,6 +21,8 @@ from torch import Tensor
 from iada.decoding.engines.interface import Hypothesis
 
 _BLOCK = 128
+_CACHED_VALUES = 2**18
+"""Numbers that one operation reads while they are in a processor's own cache."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,14 @@ class Rules:
         )
 
 
+def row_blocks(values: Tensor) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices that fit into a CPU's cache; one slice elsewhere."""
+    rows, columns = values.shape
+    size = max(1, _CACHED_VALUES // columns) if values.is_cpu else max(1, rows)
+    for start in range(0, rows, size):
+        yield slice(start, start + size)
+
+
 def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and ids of the most probable allowed tokens of each row.
 
@@ -64,7 +74,7 @@ def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor
         (rows, count) log-probabilities, best first, minus infinity where no token is left, and
         (rows, count) ids.
     """
-    total = logits.logsumexp(dim=1, keepdim=True)
+    total = torch.cat([logits[part].logsumexp(dim=1, keepdim=True) for part in row_blocks(logits)])
     end_column = rules.end[:, None]
     end = logits.gather(1, end_column).masked_fill_(~rules.may_end[:, None], -torch.inf)
     separator = logits[:, rules.separator].masked_fill(~rules.may_separate, -torch.inf)
