@@ -7,8 +7,9 @@ lie between 0 and 1; the validation NLL is per token. What does not apply to a r
 
 import json
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,84 @@ def holm_adjusted(results: Results) -> dict[tuple[str, str], Values]:
     }
     by_seed = [holm(p_values) for p_values in zip(*tests.values(), strict=True)]
     return {key: tuple(seed[place] for seed in by_seed) for place, key in enumerate(tests)}
+
+
+def join_seeds(first: Results, second: Results) -> Results | None:
+    """Join results of one experiment that were found with different seeds.
+
+    They may come from several machines or days: every value belongs to a seed, and so does every
+    test.
+
+    Args:
+        first: results.
+        second: others, with folders of runs relative to the same place.
+
+    Returns:
+        All seeds in ascending order, or None if the two do not belong together: another experiment,
+        corpus, setting, row or test, or a seed that both have.
+    """
+    seeds = first.seeds + second.seeds
+    order = sorted(range(len(seeds)), key=lambda place: seeds[place])
+    if _frame(first) != _frame(second) or len(set(seeds)) < len(seeds):
+        return None
+
+    def joined(one: Values, other: Values) -> Values:
+        values = one + other
+        return tuple(values[place] for place in order)
+
+    def joined_groups(one: Groups, other: Groups) -> Groups:
+        return {
+            kind: {group: joined(values, other[kind][group]) for group, values in groups.items()}
+            for kind, groups in one.items()
+        }
+
+    rows = []
+    for one, other in zip(first.rows, second.rows, strict=True):
+        runs = one.runs + other.runs
+        rows.append(
+            replace(
+                one,
+                runs=tuple(runs[place] for place in order),
+                metrics={name: joined(v, other.metrics[name]) for name, v in one.metrics.items()},
+                breakdown=joined_groups(one.breakdown, other.breakdown),
+                pos=joined_groups(one.pos, other.pos),
+                significance={
+                    name: replace(found, p=joined(found.p, other.significance[name].p))
+                    for name, found in one.significance.items()
+                },
+            )
+        )
+    return replace(first, seeds=tuple(seeds[place] for place in order), rows=tuple(rows))
+
+
+def _frame(results: Results) -> Results:
+    """Return what does not depend on seeds: the same results without any value."""
+
+    def emptied(groups: Groups) -> Groups:
+        return {kind: dict.fromkeys(by_group, ()) for kind, by_group in groups.items()}
+
+    rows = tuple(
+        replace(
+            row,
+            runs=(),
+            metrics=dict.fromkeys(row.metrics, ()),
+            breakdown=emptied(row.breakdown),
+            pos=emptied(row.pos),
+            significance={name: replace(found, p=()) for name, found in row.significance.items()},
+        )
+        for row in results.rows
+    )
+    return replace(results, seeds=(), rows=rows)
+
+
+def moved_runs(results: Results, old: Path, new: Path) -> Results:
+    """Name the folders of runs from another place than that of the results file."""
+
+    def moved(run: str) -> str:
+        return Path(os.path.relpath(old / run, new)).as_posix()
+
+    rows = tuple(replace(row, runs=tuple(map(moved, row.runs))) for row in results.rows)
+    return replace(results, rows=rows)
 
 
 def write_results(path: Path, results: Results) -> Path:

@@ -1,8 +1,8 @@
 """The report of everything below some folders: answers first, then tables, then how it was made.
 
-Experiments are found by their results, runs by their configuration; a run that an experiment has is
-shown there and not again. A run that was not trained to the end or not scored is named and left
-out.
+Experiments are found by their results, runs by their configuration. Results that differ in their
+seeds alone are one experiment, and a run that an experiment has is shown there and not again. A run
+that was not trained to the end or not scored is named and left out.
 """
 
 import dataclasses
@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from iada.config.base import read_yaml
 from iada.errors import ConfigError, RunError
 from iada.experiments.definitions import experiment_names
-from iada.experiments.results import RESULTS_FILE, Results, read_results
+from iada.experiments.results import (
+    RESULTS_FILE,
+    Results,
+    join_seeds,
+    moved_runs,
+    read_results,
+)
 from iada.report.own_runs import compare_own_runs
 from iada.report.page import Block, Paragraph, Section, TableBlock, count
 from iada.report.paper import complete
@@ -135,10 +141,25 @@ def _experiments(folders: Sequence[Path]) -> list[LocatedResults]:
                 f"{folder / RESULTS_FILE}: the experiment is {results.experiment!r}, but must be "
                 f"one of {', '.join(names)}."
             )
+    read = _with_joined_seeds(read)
     read.sort(key=lambda pair: names.index(pair[1].experiment))
     times = Counter((results.experiment, results.data) for _, results in read)
     doubled = {data for (_, data), number in times.items() if number > 1}
     return [_found(folder, results, results.data in doubled) for folder, results in read]
+
+
+def _with_joined_seeds(read: Sequence[tuple[Path, Results]]) -> list[tuple[Path, Results]]:
+    """Make one of results that differ in their seeds alone; it stands where the first one did."""
+    joined: list[tuple[Path, Results]] = []
+    for folder, results in read:
+        for place, (home, others) in enumerate(joined):
+            whole = join_seeds(others, moved_runs(results, folder, home))
+            if whole is not None:
+                joined[place] = home, whole
+                break
+        else:
+            joined.append((folder, results))
+    return joined
 
 
 def _found(folder: Path, results: Results, is_doubled: bool) -> LocatedResults:

@@ -15,6 +15,8 @@ from iada.experiments.results import (
     Row,
     Significance,
     holm_adjusted,
+    join_seeds,
+    moved_runs,
     read_results,
     write_results,
 )
@@ -176,3 +178,54 @@ def test_files_that_are_no_results_are_named(tmp_path: Path) -> None:
     path.write_text("[]", encoding="utf-8")
     with pytest.raises(RunError, match="must be results of format 1, but is 'list'"):
         read_results(path)
+
+
+def split(whole: Results, *places: int) -> Results:
+    """Return results with some of the seeds."""
+
+    def some(values: Any) -> Any:
+        if isinstance(values, tuple):
+            return tuple(values[place] for place in places)
+        return {key: some(value) for key, value in values.items()}
+
+    rows = tuple(
+        replace(
+            row,
+            runs=some(row.runs),
+            metrics=some(row.metrics),
+            breakdown=some(row.breakdown),
+            pos=some(row.pos),
+            significance={name: replace(f, p=some(f.p)) for name, f in row.significance.items()},
+        )
+        for row in whole.rows
+    )
+    return replace(whole, seeds=some(whole.seeds), rows=rows)
+
+
+def test_seeds_that_were_run_apart_are_joined_in_their_order() -> None:
+    whole = results()
+    first, second = split(whole, 0), split(whole, 1)
+    assert join_seeds(first, second) == whole
+    assert join_seeds(second, first) == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": (1,)},
+        {"data": "other"},
+        {"base": {"parameters": 13}},
+        {"baseline": None},
+        {"rows": split(results(), 1).rows[:1]},
+        {"rows": (split(results(), 1).rows[0], replace(split(results(), 1).rows[1], pos={}))},
+    ],
+)
+def test_what_does_not_belong_together_is_not_joined(change: dict[str, Any]) -> None:
+    first, second = split(results(), 0), split(results(), 1)
+    assert join_seeds(first, second) is not None
+    assert join_seeds(first, replace(second, **change)) is None
+
+
+def test_runs_of_joined_results_are_found(tmp_path: Path) -> None:
+    moved = moved_runs(results(), tmp_path / "b" / "main", tmp_path / "a" / "main")
+    assert moved.rows[0].runs == ("../../b/runs/a/1", "../../b/runs/a/2")

@@ -229,3 +229,20 @@ def test_the_command_refuses_nothing_and_negative_numbers(
     assert "is not a folder" in capsys.readouterr().err
     assert main(["report", str(experiment_folder), "--windows=-1"]) == 2
     assert "windows" in capsys.readouterr().err
+
+
+def test_seeds_of_several_folders_are_one_experiment(tmp_path: Path) -> None:
+    for place, seed in (("monday", 1), ("tuesday", 2), ("again", 2)):
+        row = Row("doc2doc", "Doc2Doc", {"method": "doc2doc"}, (f"../runs/{seed}",), {})
+        row = replace(row, metrics={"s_bleu": (20.0 + seed,)})
+        found = Results("main", "Main", "mini", {}, (seed,), "doc2doc", (row,))
+        (tmp_path / place / "main").mkdir(parents=True)
+        write_results(tmp_path / place / "main" / "results.json", found)
+    (whole,) = find_material([tmp_path / "monday", tmp_path / "tuesday"]).experiments
+    assert whole.results.seeds == (1, 2)
+    assert whole.results.rows[0].metrics == {"s_bleu": (21.0, 22.0)}
+    assert whole.label == "mini"
+    # A seed that is there twice stays apart, under the name of its folder.
+    twice = find_material([tmp_path / "tuesday", tmp_path / "again"]).experiments
+    assert [item.results.seeds for item in twice] == [(2,), (2,)]
+    assert len({item.label for item in twice}) == 2
