@@ -64,7 +64,7 @@ class Int8Linear(nn.Module):
         low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
         step = (high - low).clamp_(min=1e-30).div_(_INPUT_LEVELS)
         integers = (rows - low).div_(step).add_(0.5).to(torch.uint8)
-        sums = torch.ops.onednn.qlinear_pointwise(
+        sums: Tensor = torch.ops.onednn.qlinear_pointwise(
             integers,
             1.0,
             0,
