@@ -174,9 +174,7 @@ class FixedPointAttention(Attention):
         scale: float,
     ) -> Tensor:
         """Attend to cache entries, as `Attention` does."""
-        # Long matrix first: with few queries, one for every beam, that is the faster order.
-        scores = torch.matmul(keys, _on_grid(query.contiguous()).transpose(2, 3))
-        weights = scores.transpose(2, 3).contiguous().mul_(scale)
+        weights = torch.matmul(_on_grid(query), keys.transpose(2, 3)).mul_(scale)
         if is_causal:
             length = weights.shape[2]
             every = torch.ones(length, length, dtype=torch.bool, device=query.device)
