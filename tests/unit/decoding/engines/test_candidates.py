@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from iada.decoding.engines.prefill import search
 from iada.decoding.engines.prefill.search import Rules, top_tokens
 
 END, SEP = 2, 4
@@ -94,3 +95,18 @@ def test_the_rules_of_a_part_are_those_of_its_rows() -> None:
     assert part.may_end.tolist() == [False, True]
     assert part.must_end.tolist() == [False, True]
     assert len(part.may_separate) == 2
+
+
+@pytest.mark.parametrize(("values", "blocks"), [(1, 7), (1000, 4), (2**18, 1)])
+def test_rows_are_normalised_block_by_block(
+    values: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logits = drawn(7, 500)
+    expected, _ = top_tokens(logits.clone(), rules(7), 3)
+    monkeypatch.setattr(search, "_CACHED_VALUES", values)
+    parts = list(search.row_blocks(logits))
+    assert len(parts) == blocks
+    assert torch.equal(torch.cat([logits[part] for part in parts]), logits)
+    found, ids = top_tokens(logits.clone(), rules(7), 3)
+    assert torch.equal(found, expected)
+    torch.testing.assert_close(found, logits.log_softmax(dim=1).gather(1, ids))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from iada.decoding.engines.prefill import search
 from iada.decoding.engines.prefill.int8 import Int8Linear, is_available, with_int8_layers
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="needs PyTorch with oneDNN")
@@ -30,6 +31,18 @@ def test_the_sum_is_exact_after_rounding() -> None:
     with torch.inference_mode():
         found = Int8Linear(layer.weight, layer.bias)(inputs)
         torch.testing.assert_close(found.double(), by_hand(layer, inputs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("values", [1, 100, 2**18])
+def test_blocks_of_rows_do_not_change_the_result(
+    values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, inputs = nn.Linear(96, 40), draw(7, 96)
+    with torch.inference_mode():
+        int8 = Int8Linear(layer.weight, layer.bias)
+        expected = int8(inputs)
+        monkeypatch.setattr(search, "_CACHED_VALUES", values)
+        assert torch.equal(int8(inputs), expected)
 
 
 def test_extreme_values_do_not_overflow() -> None:
