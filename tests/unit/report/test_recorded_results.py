@@ -23,6 +23,7 @@ CORPORA = (
     "mini-plentiful-architectures",
     "mini",
     "bcontrast",
+    "bcontrast-architectures",
 )
 
 
@@ -98,6 +99,7 @@ def _unmarked(cell: str) -> str:
     [
         ("## Version 2 of the corpus, plentiful", "mini-plentiful"),
         ("## Architectures on the same corpus", "mini-plentiful-architectures"),
+        ("## Architectures on BConTrasT", "bcontrast-architectures"),
     ],
 )
 def test_single_runs_written_by_hand_have_the_recorded_scores(heading: str, corpus: str) -> None:
