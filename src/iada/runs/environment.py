@@ -82,6 +82,11 @@ def _bf16() -> bool:
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if torch.backends.mps.is_available():
         return True
+    return cpu_multiplies_bf16()
+
+
+def cpu_multiplies_bf16() -> bool:
+    """Whether the processor has instructions for products of bf16."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _has_cpu_flag("avx512_bf16")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from iada.decoding.engines.prefill.int8 import Attention
+from iada.decoding.engines.prefill.attention import Attention
 from iada.decoding.engines.prefill.kept_states import SentenceStates, encodes_sentences_alone
 from iada.models.document import DocumentModel
 
@@ -24,13 +24,13 @@ class LayerCache:
     """Keys and values of one decoder layer, for every row."""
 
     keys: Tensor
-    """(rows, heads, capacity, head size); the first `KeyValueCache.length` entries are in use."""
+    """As `Attention.to_cache` lays them out; the first `KeyValueCache.length` are in use."""
     values: Tensor
-    """Like `keys`."""
+    """(rows, heads, capacity, head size), and what else `Attention.to_cache` adds."""
     source_keys: Tensor
-    """(rows, heads, source length, head size)"""
+    """Like `keys`, of the source; all are in use."""
     source_values: Tensor
-    """Like `source_keys`."""
+    """Like `values`, of the source."""
 
 
 @dataclass
@@ -46,6 +46,8 @@ class KeyValueCache:
     """(rows,) position of the next token."""
     length: int
     """Number of entries in use."""
+    key_entries: int
+    """The dimension of keys that counts entries; that of values is 2."""
 
     def reorder(self, parents: Tensor) -> None:
         """Give each beam the entries of its parent; parents are (rows, beams)."""
@@ -76,8 +78,8 @@ class KeyValueCache:
         # A stable sort puts the live ones first and keeps their order.
         order = is_live.to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :count]
         for layer in self.layers:
-            layer.keys = self._gather(layer.keys, order)
-            layer.values = self._gather(layer.values, order)
+            layer.keys = _gather(layer.keys, order, self.key_entries)
+            layer.values = _gather(layer.values, order, 2)
         mask = torch.zeros_like(self.attention_mask)
         beams = mask.shape[1]
         mask[:, :, :count] = self.attention_mask.gather(2, order[:, None].expand(-1, beams, -1))
@@ -92,21 +94,15 @@ class KeyValueCache:
         more = max(entries, self.length // 2)
         self.attention_mask = nn.functional.pad(self.attention_mask[:, :, : self.length], (0, more))
         for layer in self.layers:
-            layer.keys = self._enlarge(layer.keys, more)
-            layer.values = self._enlarge(layer.values, more)
+            layer.keys = self._enlarge(layer.keys, more, self.key_entries)
+            layer.values = self._enlarge(layer.values, more, 2)
 
-    def _enlarge(self, states: Tensor, more: int) -> Tensor:
-        rows, heads, _, size = states.shape
-        larger = states.new_empty(rows, heads, self.length + more, size)
-        larger[:, :, : self.length] = states[:, :, : self.length]
+    def _enlarge(self, states: Tensor, more: int, entries: int) -> Tensor:
+        shape = list(states.shape)
+        shape[entries] = self.length + more
+        larger = states.new_empty(shape)
+        larger.narrow(entries, 0, self.length).copy_(states.narrow(entries, 0, self.length))
         return larger
-
-    def _gather(self, states: Tensor, order: Tensor) -> Tensor:
-        rows, heads, _, size = states.shape
-        gathered = torch.empty_like(states)
-        index = order[:, None, :, None].expand(rows, heads, -1, size)
-        gathered[:, :, : order.shape[1]] = states.gather(2, index)
-        return gathered
 
 
 class MarianSearchModel:
@@ -164,10 +160,13 @@ class MarianSearchModel:
             source_mask = source_mask[:, None, None, :]
         else:
             source_mask = source_mask[:, None, None, :]
-            encoded = self._encode(source, None if bool(source_mask.all()) else source_mask)
+            is_full = bool(source_mask.all())
+            encoded = self._encode(source, None if is_full else self.attention.to_mask(source_mask))
         length = prefix.shape[1]
         hidden = _embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
         last = prefix_lengths - 1
+        is_prefix = torch.arange(length, device=last.device) <= last[:, None]
+        may_read_source = self.attention.to_mask(source_mask)
         layers = []
         for layer in self.decoder.layers:
             cached = LayerCache(
@@ -179,10 +178,17 @@ class MarianSearchModel:
             if layer is self.decoder.layers[-1]:
                 # Nothing else attends to the other positions of the last layer.
                 hidden = hidden[torch.arange(len(last), device=last.device), last][:, None]
-                mask = (torch.arange(length, device=last.device) <= last[:, None])[:, None, None]
-            hidden = self._layer(layer, hidden, cached, mask, source_mask, is_causal=mask is None)
-        is_prefix = torch.arange(length, device=last.device) <= last[:, None]
-        cache = KeyValueCache(layers, is_prefix[:, None], source_mask, prefix_lengths, length)
+                mask = self.attention.to_mask(is_prefix[:, None, None])
+            is_causal = mask is None
+            hidden = self._layer(layer, hidden, cached, mask, may_read_source, is_causal=is_causal)
+        cache = KeyValueCache(
+            layers=layers,
+            attention_mask=is_prefix[:, None],
+            source_mask=source_mask,
+            positions=prefix_lengths,
+            length=length,
+            key_entries=self.attention.key_entries,
+        )
         return hidden[:, -1], cache
 
     def step(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
@@ -202,32 +208,33 @@ class MarianSearchModel:
         cache.attention_mask[:, :, first:stop] = torch.eye(
             beams, dtype=torch.bool, device=tokens.device
         )
-        mask = cache.attention_mask[:, None, :, :stop]
+        mask = self.attention.to_mask(cache.attention_mask[:, None, :, :stop])
+        source_mask = self.attention.to_mask(cache.source_mask)
         # A finished sentence is decoded until its row is removed, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
         hidden = _embed(self.decoder, tokens, cache.positions[:, None].clamp(max=last))
         for layer, layer_cache in zip(self.decoder.layers, cache.layers, strict=True):
             keys, values = self._keys_and_values(layer.self_attn, hidden)
-            layer_cache.keys[:, :, first:stop] = keys
+            layer_cache.keys.narrow(cache.key_entries, first, beams).copy_(keys)
             layer_cache.values[:, :, first:stop] = values
             filled = LayerCache(
-                layer_cache.keys[:, :, :stop],
+                layer_cache.keys.narrow(cache.key_entries, 0, stop),
                 layer_cache.values[:, :, :stop],
                 layer_cache.source_keys,
                 layer_cache.source_values,
             )
-            hidden = self._layer(layer, hidden, filled, mask, cache.source_mask)
+            hidden = self._layer(layer, hidden, filled, mask, source_mask)
         cache.positions = cache.positions + 1
         return hidden
 
-    def _encode(self, source: Tensor, attention_mask: Tensor | None) -> Tensor:
+    def _encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """Return the states of the last encoder layer, (rows, source length, dim)."""
         hidden = _embed(
             self.encoder, source, torch.arange(source.shape[1], device=source.device)[None]
         )
         for layer in self.encoder.layers:
             keys, values = self._keys_and_values(layer.self_attn, hidden)
-            attended = self._attend(layer.self_attn, hidden, keys, values, attention_mask)
+            attended = self._attend(layer.self_attn, hidden, keys, values, mask)
             hidden = _feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
         return hidden
 
@@ -236,14 +243,14 @@ class MarianSearchModel:
         layer: Any,
         hidden: Tensor,
         cache: LayerCache,
-        attention_mask: Tensor | None,
+        mask: Tensor | None,
         source_mask: Tensor,
         *,
         is_causal: bool = False,
     ) -> Tensor:
         """Run one post-norm decoder layer on (rows, queries, dim)."""
         own = cache.keys, cache.values
-        attended = self._attend(layer.self_attn, hidden, *own, attention_mask, is_causal=is_causal)
+        attended = self._attend(layer.self_attn, hidden, *own, mask, is_causal=is_causal)
         hidden = layer.self_attn_layer_norm(hidden + attended)
         source = cache.source_keys, cache.source_values
         attended = self._attend(layer.encoder_attn, hidden, *source, source_mask)
@@ -255,7 +262,7 @@ class MarianSearchModel:
         hidden: Tensor,
         keys: Tensor,
         values: Tensor,
-        attention_mask: Tensor | None,
+        mask: Tensor | None,
         *,
         is_causal: bool = False,
     ) -> Tensor:
@@ -263,7 +270,7 @@ class MarianSearchModel:
             _heads(attention, attention.q_proj(hidden)),
             keys,
             values,
-            attention_mask,
+            mask,
             is_causal=is_causal,
             scale=attention.scaling,
         )
@@ -271,7 +278,7 @@ class MarianSearchModel:
         return result
 
     def _keys_and_values(self, attention: Any, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return two tensors (rows, heads, length, head size) of states (rows, length, dim)."""
+        """Return what is cached of states (rows, length, dim)."""
         keys = _heads(attention, attention.k_proj(states))
         values = _heads(attention, attention.v_proj(states))
         return self.attention.to_cache(keys, values)
@@ -305,12 +312,13 @@ def merge_caches(caches: Sequence[KeyValueCache], room: int) -> KeyValueCache:
     """
     length = max(cache.length for cache in caches)
     source = max(cache.source_mask.shape[3] for cache in caches)
+    key_entries = caches[0].key_entries
     layers = [
         LayerCache(
-            keys=_stack([layer.keys for layer in same], length + room),
-            values=_stack([layer.values for layer in same], length + room),
-            source_keys=_stack([layer.source_keys for layer in same], source),
-            source_values=_stack([layer.source_values for layer in same], source),
+            keys=_stack([layer.keys for layer in same], length + room, key_entries),
+            values=_stack([layer.values for layer in same], length + room, 2),
+            source_keys=_stack([layer.source_keys for layer in same], source, key_entries),
+            source_values=_stack([layer.source_values for layer in same], source, 2),
         )
         for same in zip(*(cache.layers for cache in caches), strict=True)
     ]
@@ -325,16 +333,34 @@ def merge_caches(caches: Sequence[KeyValueCache], room: int) -> KeyValueCache:
         source_mask[part, :, :, : cache.source_mask.shape[3]] = cache.source_mask
         start = part.stop
     positions = torch.cat([cache.positions for cache in caches])
-    return KeyValueCache(layers, attention_mask, source_mask, positions, length)
+    return KeyValueCache(layers, attention_mask, source_mask, positions, length, key_entries)
 
 
-def _stack(parts: Sequence[Tensor], entries: int) -> Tensor:
-    """Stack (rows, heads, entries, head size) tensors, with zeros where one has fewer entries."""
-    first = parts[0]
-    rows = sum(len(part) for part in parts)
-    whole = first.new_zeros(rows, first.shape[1], entries, first.shape[3])
+def _stack(parts: Sequence[Tensor], count: int, entries: int) -> Tensor:
+    """Stack tensors of keys or values, with zeros where one has fewer entries.
+
+    Args:
+        parts: (rows, heads, ...), alike but for the rows and the entries.
+        count: number of entries of the result.
+        entries: the dimension that counts them.
+    """
+    shape = list(parts[0].shape)
+    shape[0], shape[entries] = sum(len(part) for part in parts), count
+    whole = parts[0].new_zeros(shape)
     start = 0
     for part in parts:
-        whole[start : start + len(part), :, : part.shape[2]] = part
+        rows = whole[start : start + len(part)]
+        rows.narrow(entries, 0, part.shape[entries]).copy_(part)
         start += len(part)
     return whole
+
+
+def _gather(states: Tensor, order: Tensor, entries: int) -> Tensor:
+    """Put the entries with the given numbers, (rows, entries), first; the rest is not set."""
+    gathered = torch.empty_like(states)
+    index = order[:, None, :, None] if entries == 2 else order[:, None, None, :]
+    shape = list(states.shape)
+    shape[entries] = order.shape[1]
+    found = states.gather(entries, index.expand(shape))
+    gathered.narrow(entries, 0, order.shape[1]).copy_(found)
+    return gathered

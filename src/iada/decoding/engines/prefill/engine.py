@@ -13,18 +13,15 @@ from torch import Tensor
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
+from iada.decoding.engines.prefill.attention import Attention, FixedPointAttention
 from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
 from iada.decoding.engines.prefill.ensemble import SearchEnsemble
-from iada.decoding.engines.prefill.int8 import (
-    Attention,
-    FixedPointAttention,
-    is_available,
-    with_int8_layers,
-)
+from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
 from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
+from iada.runs.environment import cpu_multiplies_bf16
 
 # Padded tokens of one side that are encoded at once: enough for full speed, and little padding.
 _GROUP_TOKENS = 768
@@ -82,7 +79,8 @@ class PrefillEngine:
     def _prepare(self, model: Any) -> MarianSearchModel:
         model.eval()
         if self.config.precision == "int8":
-            return MarianSearchModel(with_int8_layers(model), FixedPointAttention())
+            dtype = torch.bfloat16 if cpu_multiplies_bf16() else torch.float32
+            return MarianSearchModel(with_int8_layers(model), FixedPointAttention(dtype))
         ready = with_packed_layers(model) if can_pack(model) else model
         return MarianSearchModel(ready, Attention())
 
