@@ -1,6 +1,7 @@
 """Translation and scoring on one core and on several: threads inside, or processes beside.
 
     python benchmarks/cores.py [--cores 2] [--documents 32] [--windows 400]
+    python benchmarks/cores.py --parts "contrastive set" --run RUN
 
 A Transformer (base) with random weights, the requests of `benchmarks/decoding.py` (TED's test
 talks, beam 5, three context sentences, forced lengths), the engine `prefill` in float32 and int8,
@@ -9,6 +10,9 @@ with one thread, with a thread for each core, and with a process of one thread f
 `iada translate` starts them; loading and starting are not counted. The three take turns, and the
 best of the repetitions counts. Needs as many free cores: other work on the machine counts against
 several.
+
+`contrastive set` takes a trained model and does what `iada contrast` does with all items of a set:
+encoding, windows, scores and verdicts.
 """
 
 import sys
@@ -26,16 +30,18 @@ from measuring import RESULTS, save, table
 
 from iada.cli.parsing import parse_dataclass
 from iada.config.decode import DecodeConfig
+from iada.data.formats.contrapro import read_contrastive
 from iada.data.formats.readers import read_parallel
 from iada.data.prepared.store import TokenStore
 from iada.data.windows.windows import Windows
 from iada.decoding.engines.interface import batches
 from iada.decoding.engines.prefill.engine import PrefillEngine
 from iada.decoding.shards import Processes, helped
-from iada.decoding.translator import token_log_probabilities
+from iada.decoding.translator import DocumentTranslator, token_log_probabilities
+from iada.evaluation.contrastive import contrastive_accuracy
 from iada.models.observation import Observer
 
-Work = Literal["prefill float32", "prefill int8", "scoring"]
+Work = Literal["prefill float32", "prefill int8", "scoring", "contrastive set"]
 WORK: tuple[Work, ...] = ("prefill float32", "prefill int8", "scoring")
 
 
@@ -55,6 +61,10 @@ class Options:
     """Times that everything is measured."""
     parts: tuple[Work, ...] = WORK
     """What to measure."""
+    run: Path | None = None
+    """Run folder of the model for a contrastive set."""
+    set: Path = Path("../shared/data/contrapro/contrapro.jsonl")
+    """Contrastive set."""
     output: Path = RESULTS
     """Folder of the numbers."""
 
@@ -63,6 +73,8 @@ def main(options: Options) -> None:
     if not (options.corpus / "test.en").is_file():
         print(f"{options.corpus} holds no test.en: nothing to measure.")
         return
+    if "contrastive set" in options.parts and options.run is None:
+        raise SystemExit("A contrastive set needs a trained model: give `--run RUN`.")
     found: dict[str, dict[str, float]] = {}
     for part in options.parts:
         ways: dict[str, Callable[[], float]] = {
@@ -74,7 +86,7 @@ def main(options: Options) -> None:
         for _ in range(options.repetitions):
             for name, way in ways.items():
                 best[name] = min(best[name], way())
-        items = options.windows if part == "scoring" else 2 * options.documents
+        items = count_items(options, part)
         found[part] = {name: items / seconds for name, seconds in best.items()}
         print(part, {name: round(rate, 2) for name, rate in found[part].items()}, flush=True)
     report = {"cores": options.cores, "documents": options.documents, "windows": options.windows}
@@ -88,6 +100,13 @@ def main(options: Options) -> None:
         for part, rates in found.items()
     ]
     print(table([("", "one thread", "threads", "processes", "times", "times"), *rows]))
+
+
+def count_items(options: Options, part: Work) -> int:
+    """Return how many windows, items or sentences are worked on."""
+    if part == "contrastive set":
+        return len(read_contrastive(options.set))
+    return options.windows if part == "scoring" else 2 * options.documents
 
 
 def alone(options: Options, part: Work, threads: int) -> float:
@@ -115,6 +134,8 @@ def timed(options: Options, part: Work, processes: Processes) -> float:
 
 def prepare(options: Options, part: Work, processes: Processes) -> Callable[[], object]:
     """Return the share of a process as a function without arguments."""
+    if part == "contrastive set":
+        return judging(options, processes)
     settings = Decoding(corpus=options.corpus, waves=2)
     subject = load_subject(settings)
     if part == "scoring":
@@ -132,6 +153,15 @@ def prepare(options: Options, part: Work, processes: Processes) -> Callable[[], 
                 engine.search([wave[i] for i in batch])
 
     return search
+
+
+def judging(options: Options, processes: Processes) -> Callable[[], object]:
+    """Return the scoring of a contrastive set."""
+    assert options.run is not None
+    translator = DocumentTranslator.load(options.run, processes=processes)
+    items = read_contrastive(options.set)
+    context = translator.windows.context
+    return lambda: contrastive_accuracy(items, translator.score, context=context)
 
 
 def scoring(subject: Subject, options: Options, processes: Processes) -> Callable[[], object]:

@@ -59,7 +59,7 @@ def test_every_figure_is_there(corpus: str) -> None:
     [
         ("README.md", "## Results on the embedded corpus", "mini-scarce", 3, 3),
         ("docs/results.md", "## Scarce text", "mini-scarce", 3, 3),
-        ("docs/results.md", f"{MAIN_TABLE}, two seeds", "mini-scarce-main", 19, 2),
+        ("docs/results.md", f"{MAIN_TABLE}, three seeds", "mini-scarce-main", 19, 3),
         ("docs/results.md", "## The embedded corpus, plentiful", "mini", 14, 3),
     ],
 )

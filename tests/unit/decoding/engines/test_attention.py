@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from iada.decoding.engines.prefill.attention import Attention, FixedPointAttention
+from iada.decoding.engines.prefill.attention import Attention, CPUAttention, FixedPointAttention
 
 TYPES = (torch.float32, torch.bfloat16)
 both_types = pytest.mark.parametrize("dtype", TYPES)
@@ -43,6 +43,15 @@ def test_two_entries_by_hand(dtype: torch.dtype) -> None:
     values = torch.tensor([[[[1.0, -2.0], [3.0, 0.5]]]])
     found = attended(FixedPointAttention(dtype), query, keys, values)
     assert torch.equal(found, torch.tensor([[[[2.0, -0.75]]]]))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_with_keys_in_the_order_of_a_product_it_is_the_same(is_causal: bool) -> None:
+    query, keys, values = states(1, 5)
+    mask = None if is_causal else torch.ones(2, 1, 5, 5, dtype=torch.bool).tril_()
+    expected = attended(Attention(), query, keys, values, mask, is_causal=is_causal)
+    found = attended(CPUAttention(), query, keys, values, mask, is_causal=is_causal)
+    torch.testing.assert_close(found, expected)
 
 
 @both_types

@@ -13,7 +13,7 @@ from torch import Tensor
 from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
-from iada.decoding.engines.prefill.attention import Attention, FixedPointAttention
+from iada.decoding.engines.prefill.attention import Attention, CPUAttention, FixedPointAttention
 from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
 from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
@@ -81,8 +81,9 @@ class PrefillEngine:
         if self.config.precision == "int8":
             dtype = torch.bfloat16 if cpu_multiplies_bf16() else torch.float32
             return MarianSearchModel(with_int8_layers(model), FixedPointAttention(dtype))
-        ready = with_packed_layers(model) if can_pack(model) else model
-        return MarianSearchModel(ready, Attention())
+        if can_pack(model):
+            return MarianSearchModel(with_packed_layers(model), CPUAttention())
+        return MarianSearchModel(model, Attention())
 
     @torch.inference_mode()
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:
