@@ -1,6 +1,7 @@
 """The pages of results show what the recorded results say, as the report writes it today."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,34 @@ def test_architectures_written_by_hand_have_the_recorded_scores() -> None:
             shown = zip(means, digits, strict=True)
             cells.append(", ".join(mean_cell(value, 1, digits=d).text for value, d in shown))
         assert f"| {' | '.join(cells)} |" in lines
+
+
+def test_expected_scores_of_architectures_are_the_recorded_ones() -> None:
+    text = (RECORDED.parent / "architectures.md").read_text(encoding="utf-8")
+    lines = text.partition("## Expected scores\n")[2].partition("\n## ")[0].splitlines()
+    shown = [line for line in lines if line.startswith("| ") and "±" in line]
+    assert len(shown) == 9
+
+    def cells(line: str, corpora: Sequence[str], seeds: int) -> list[str]:
+        label = line.strip("|").split("|")[0].strip()
+        found = [
+            row.metrics
+            for corpus in corpora
+            for item in find_material([RECORDED / corpus]).experiments
+            for row in item.results.rows
+            if row.label == label
+        ]
+        if not found:
+            return ["not run"] * 2
+        return [
+            mean_cell(METRICS[key].mean(found[0][key]), seeds, digits=METRICS[key].digits).text
+            for key in ("s_bleu", "pronouns_needing_context")
+        ]
+
+    for line in shown:
+        scarce = cells(line, ("mini-scarce-main",), 3)
+        plentiful = cells(line, ("mini-plentiful", "mini-plentiful-architectures"), 1)
+        assert [cell.strip() for cell in line.strip("|").split("|")][1:] == scarce + plentiful
 
 
 @pytest.mark.parametrize(
