@@ -43,6 +43,9 @@ from iada.runs.folder import RunFolder
 
 logger = logging.getLogger(__name__)
 
+_CPU_TOKENS = 2048
+"""Tokens that a CPU scores at once: states of more do not fit into the cache of a core."""
+
 
 class DocumentTranslator:
     """Translate and score documents with one model, or with several as one."""
@@ -405,7 +408,7 @@ def token_log_probabilities(
         windows: where the windows are.
         numbers: which of them to score.
         pad_id: id of the padding token.
-        max_tokens: budget of a batch, padding included.
+        max_tokens: budget of a batch, padding included; a CPU takes less at a time.
         processes: share the batches; each gets all values, the same as a single process.
 
     Returns:
@@ -415,6 +418,8 @@ def token_log_probabilities(
     model = observer.model.eval()
     device = next(model.parameters()).device
     collate = Collator(pad_id)
+    if device.type == "cpu":
+        max_tokens = min(max_tokens, _CPU_TOKENS)
     longest = windows.lengths().max(axis=1)
     # Windows of similar length share a batch, the longest first.
     order = sorted(range(len(numbers)), key=lambda i: int(longest[numbers[i]]), reverse=True)
