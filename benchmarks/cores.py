@@ -12,9 +12,11 @@ best of the repetitions counts. Needs as many free cores: other work on the mach
 several.
 
 `contrastive set` takes a trained model and does what `iada contrast` does with all items of a set:
-encoding, windows, scores and verdicts.
+encoding, windows, scores and verdicts. Parts of an earlier call that this one does not measure are
+kept.
 """
 
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -90,7 +92,7 @@ def main(options: Options) -> None:
         found[part] = {name: items / seconds for name, seconds in best.items()}
         print(part, {name: round(rate, 2) for name, rate in found[part].items()}, flush=True)
     report = {"cores": options.cores, "documents": options.documents, "windows": options.windows}
-    save("cores", {**report, "items_per_second": found}, options.output)
+    save("cores", {**report, "items_per_second": earlier(options) | found}, options.output)
     rows = [
         (
             part,
@@ -100,6 +102,17 @@ def main(options: Options) -> None:
         for part, rates in found.items()
     ]
     print(table([("", "one thread", "threads", "processes", "times", "times"), *rows]))
+
+
+def earlier(options: Options) -> dict[str, dict[str, float]]:
+    """Return what earlier calls measured."""
+    path = options.output / "cores.json"
+    if not path.is_file():
+        return {}
+    found: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))[
+        "items_per_second"
+    ]
+    return found
 
 
 def count_items(options: Options, part: Work) -> int:
