@@ -72,7 +72,7 @@ class Attention:
 class CPUAttention(Attention):
     """The same on a CPU, which reads keys in the order in which it multiplies by them.
 
-    A step has a query for each beam, five or so. PyTorch's own takes a quarter longer for so few.
+    A step has a query for each beam, five or so: too few for PyTorch's own to be fast.
     """
 
     key_entries = 3
@@ -109,8 +109,8 @@ class CPUAttention(Attention):
 class FixedPointAttention(CPUAttention):
     """The same numbers for a row, bit for bit, whatever else is in its batch; on CPUs.
 
-    A step of a search reads far more keys and values than it multiplies by, so half as many bytes
-    are twice the speed. In bfloat16 a score and a result are rounded once more when their exact sum
+    A step of a search does little with each key and value that it reads, so half as many bytes take
+    about half the time. In bfloat16 a score and a result are rounded once more when their exact sum
     is written; the layers before and after round by far more.
     """
 
