@@ -20,6 +20,7 @@ CORPORA = (
     "mini-scarce-pair",
     "mini-scarce-systems",
     "mini-scarce-main",
+    "mini-scarce-controls",
     "mini-plentiful",
     "mini-plentiful-architectures",
     "mini",
@@ -29,6 +30,7 @@ CORPORA = (
 
 
 MAIN_TABLE = "## The systems of the main table, scarce text"
+CONTROLS_TABLE = "## Controls and the strength of the tilt, scarce text, two seeds"
 
 
 def read_page(corpus: str) -> str:
@@ -61,6 +63,7 @@ def test_every_figure_is_there(corpus: str) -> None:
         ("README.md", "## Results on the embedded corpus", "mini-scarce", 3, 3),
         ("docs/results.md", "## Scarce text", "mini-scarce", 3, 3),
         ("docs/results.md", f"{MAIN_TABLE}, three seeds", "mini-scarce-main", 19, 3),
+        ("docs/results.md", CONTROLS_TABLE, "mini-scarce-controls", 17, 2),
         ("docs/results.md", "## The embedded corpus, plentiful", "mini", 14, 3),
     ],
 )
