@@ -88,7 +88,7 @@ def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor
 
 
 def _log_sum(logits: Tensor) -> Tensor:
-    """Return `logsumexp` of each row, (rows, 1), by powers of two: a third of the time on CPUs."""
+    """Return `logsumexp` of each row, (rows, 1), by powers of two, which CPUs find faster."""
     largest = logits.amax(dim=1, keepdim=True)
     sums = (logits - largest).mul_(math.log2(math.e)).exp2_().sum(dim=1, keepdim=True)
     return sums.log_().add_(largest)
