@@ -61,6 +61,14 @@ def test_experiments_share_their_runs_and_do_nothing_twice(
     assert (root / "alpha_sweep" / "results.json").read_bytes() == written
     assert [(f / "model" / "model.safetensors").stat().st_mtime_ns for f in folders] == kept
 
+    # What was not asked for before is measured, and nothing is trained again.
+    assert main([*sweep, "--cxmi"]) == 0
+    assert "2 tasks, 2 of them open" in capsys.readouterr().err
+    measured = read_results(root / "alpha_sweep")
+    assert all("cxmi" in row.metrics for row in measured.rows)
+    assert measured.rows[0].metrics["s_bleu"] == results.rows[0].metrics["s_bleu"]
+    assert [(f / "model" / "model.safetensors").stat().st_mtime_ns for f in folders] == kept
+
     # Another experiment finds the run at the usual alpha.
     assert main(["experiment", "pos", *command, "--dry_run"]) == 0
     assert "3 tasks in" in (plan := capsys.readouterr().out)

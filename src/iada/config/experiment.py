@@ -81,6 +81,8 @@ class ExperimentConfig:
     or 1000."""
     contrastive: Path | None = None
     """Contrastive set in ContraPro's form; the mini corpus has its own."""
+    cxmi: bool = False
+    """Also measure how much every run uses its context on the test split (CXMI)."""
     shares: tuple[float, ...] | None = None
     """Shares of the training documents in `low_resource`; by default 0.2, 0.5 and 1 for the mini
     corpus, and the paper's 0.2, 0.3, ... 1 for any other."""

@@ -272,6 +272,11 @@ def _accuracy(*path: str) -> Callable[[RunRecord], float | None]:
     return read
 
 
+def _context_use(record: RunRecord) -> float | None:
+    value: float | None = record.scores.get("cxmi", {}).get("cxmi")
+    return value
+
+
 def _best_dev_nll(record: RunRecord) -> float | None:
     values = (line.get("dev_nll") for line in record.log)
     return min((float(value) for value in values if value is not None), default=None)
@@ -383,6 +388,7 @@ _ALL = (
         record=_accuracy("contrastive"),
         entry="contrastive",
     ),
+    Metric("cxmi", "CXMI", 3, record=_context_use),
     Metric("dev_nll", "dev NLL (best)", 3, lower_is_better=True, record=_best_dev_nll),
 )
 METRICS: Mapping[str, Metric] = {metric.key: metric for metric in _ALL}

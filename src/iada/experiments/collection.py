@@ -62,16 +62,14 @@ def _row(
     planned: PlannedRow, jobs: Sequence[Job], experiment: Experiment, base: Base, folder: Path
 ) -> Row:
     scores = [_scores(job) for job in jobs]
-    breakdown: Groups = {}
-    if experiment.breakdown is not None:
-        breakdown = _breakdown(experiment.breakdown, scores)
+    breakdown = _accuracies(scores)
     if experiment.compares_measures:
         found = [agreement_of_run(job.folder, job.contrastive_set) for job in jobs]
-        breakdown = {
+        breakdown |= {
             question: _in_all([run.get(question, {}) for run in found]) for question in found[0]
         }
     if "costs" in experiment.tables:
-        breakdown = {**breakdown, "cost": _cost(jobs)}
+        breakdown["cost"] = _cost(jobs)
     pos = _transposed([shares_of_run(job.folder) for job in jobs]) if experiment.has_pos else {}
     return Row(
         key=planned.key,
@@ -132,15 +130,15 @@ def _accuracy(counts: Mapping[str, int]) -> float:
     return counts["correct"] / counts["total"]
 
 
-def _breakdown(kind: str, scores: Sequence[Mapping[str, Any]]) -> Groups:
-    """Return the accuracy by class or distance; nothing without a contrastive set."""
-    tallies = [found.get("contrastive", {}).get(f"by_{kind}", {}) for found in scores]
-    groups = {
-        group: tuple(_accuracy(found[group]) for found in tallies)
-        for group in tallies[0]
-        if all(group in found for found in tallies)
-    }
-    return {kind: groups} if groups else {}
+def _accuracies(scores: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Values]]:
+    """Return the accuracy by class and by distance; nothing without a contrastive set."""
+    accuracies = {}
+    for kind in ("class", "distance"):
+        tallies = [found.get("contrastive", {}).get(f"by_{kind}", {}) for found in scores]
+        by_run = [{group: _accuracy(n) for group, n in tally.items()} for tally in tallies]
+        if groups := _in_all(by_run):
+            accuracies[kind] = groups
+    return accuracies
 
 
 def _in_all(runs: Sequence[Mapping[str, float]]) -> dict[str, Values]:

@@ -422,7 +422,7 @@ def _controls(ranges: Ranges) -> Experiment:
         "but every token is replaced with the same probability. What IADA gains over it is due to "
         "importance; what the control gains over Doc2Doc is due to the objective.",
         answer="importance",
-        tables=("differences", "systems"),
+        tables=("differences", "systems", "classes", "distances"),
     )
 
 

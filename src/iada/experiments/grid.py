@@ -48,6 +48,8 @@ class Base:
     """Updates of each run, if not the recipe's."""
     contrastive: Path | None
     """Contrastive set of all runs."""
+    cxmi: bool
+    """Whether to measure how much each run uses its context."""
 
     @property
     def mini_corpus(self) -> Path | None:
@@ -90,7 +92,7 @@ def open_base(config: ExperimentConfig) -> Base:
     if config.data in MINI_CORPORA:
         root = config.output / config.data
         contrastive = config.contrastive or root / "corpus" / "contrastive.json"
-        return Base(config.data, root, None, config.updates, contrastive)
+        return Base(config.data, root, None, config.updates, contrastive, config.cxmi)
     origin = Path(config.data)
     if not origin.exists():
         raise ConfigError(
@@ -98,7 +100,8 @@ def open_base(config: ExperimentConfig) -> Base:
             "recipe, or a folder that `iada prepare` wrote."
         )
     name = _name(origin)
-    base = Base(name, config.output / name, origin, config.updates, config.contrastive)
+    root = config.output / name
+    base = Base(name, root, origin, config.updates, config.contrastive, config.cxmi)
     if origin.is_file() and read_yaml(origin).get("augment"):
         raise ConfigError(
             f"{origin}: has an `augment` section, but each row of an experiment has its own. "
@@ -278,7 +281,12 @@ class _Builder:
         config = replace(config, output=folder, seed=seed)
         contrastive = None if system.reverse else self.base.contrastive
         job = Job(
-            config, contrastive, self._comet(config), is_scored=not system.reverse, needs=needs
+            config,
+            contrastive,
+            self._comet(config),
+            cxmi=self.base.cxmi,
+            is_scored=not system.reverse,
+            needs=needs,
         )
         self.tasks[folder] = job
         return job

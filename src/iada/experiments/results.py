@@ -68,7 +68,7 @@ class Row:
     value: float | None = None
     """Position on the axis."""
     breakdown: Groups = field(default_factory=dict)
-    """Contrastive accuracy by `class` or `distance`."""
+    """Contrastive accuracy by `class` and `distance`, and what else has parts: `cost`, ..."""
     pos: Groups = field(default_factory=dict)
     """Shares of the perturbed tokens by tag, in `context` and `current`."""
     significance: Mapping[str, Significance] = field(default_factory=dict)
@@ -124,8 +124,8 @@ def join_seeds(first: Results, second: Results) -> Results | None:
         second: others, with folders of runs relative to the same place.
 
     Returns:
-        All seeds in ascending order, or None if the two do not belong together: another experiment,
-        corpus, setting, row or test, or a seed that both have.
+        All seeds in ascending order, with the breakdowns that both have, or None if the two do not
+        belong together: another experiment, corpus, setting, row or test, or a seed that both have.
     """
     seeds = first.seeds + second.seeds
     order = sorted(range(len(seeds)), key=lambda place: seeds[place])
@@ -138,8 +138,13 @@ def join_seeds(first: Results, second: Results) -> Results | None:
 
     def joined_groups(one: Groups, other: Groups) -> Groups:
         return {
-            kind: {group: joined(values, other[kind][group]) for group, values in groups.items()}
+            kind: {
+                group: joined(values, other[kind][group])
+                for group, values in groups.items()
+                if group in other[kind]
+            }
             for kind, groups in one.items()
+            if kind in other
         }
 
     rows = []
@@ -172,7 +177,7 @@ def _frame(results: Results) -> Results:
             row,
             runs=(),
             metrics=dict.fromkeys(row.metrics, ()),
-            breakdown=emptied(row.breakdown),
+            breakdown={},
             pos=emptied(row.pos),
             significance={name: replace(found, p=()) for name, found in row.significance.items()},
         )

@@ -255,6 +255,8 @@ class Job:
     """Set to score the run on."""
     comet: EvaluateConfig | None = None
     """Settings with the user's own interpreter and model of COMET; None leaves COMET out."""
+    cxmi: bool = False
+    """Whether to measure how much the model uses its context."""
     is_scored: bool = True
     """Whether to translate and score the test split; not for runs that only make data."""
     needs: tuple[Path, ...] = ()
@@ -288,7 +290,8 @@ class Job:
             raise RunError(
                 f"{folder.scores_file} is not valid JSON. Remove it, and the run is scored again."
             ) from None
-        required = {"s_bleu"} if self.comet is None else {"s_bleu", "comet"}
+        asked = (("s_bleu", True), ("comet", self.comet is not None), ("cxmi", self.cxmi))
+        required = {score for score, is_asked in asked if is_asked}
         contrasted = self.contrastive_set is None or (
             known.get("contrastive", {}).get("set") == self.contrastive_set.name
         )
@@ -297,7 +300,7 @@ class Job:
     def run(self) -> None:
         """Train the run to the end, translate its test split and score it."""
         from iada.evaluation.comet import without_comet
-        from iada.evaluation.score_runs import contrast_run, score_run
+        from iada.evaluation.score_runs import contrast_run, measure_context_use, score_run
         from iada.training.train import train
 
         folder = RunFolder(self.config.output)
@@ -314,6 +317,8 @@ class Job:
             score_run(folder.path, config=config, scorer=scorer)
         if self.contrastive_set is not None:
             contrast_run(folder.path, self.contrastive_set)
+        if self.cxmi:
+            measure_context_use(folder.path)
 
     def updates_done(self) -> int:
         """Return how far the run is, from the last line of its metrics."""

@@ -111,7 +111,7 @@ def experiment_blocks(found: LocatedResults) -> list[Block]:
     """Return everything that is shown of an experiment: answers, figure and tables."""
     experiment = build_experiment(found.results.experiment)
     kind = experiment.breakdown
-    if kind is not None and not any(kind in row.breakdown for row in found.results.rows):
+    if kind is not None and not _has(found, kind):
         why = "its runs were not scored on a contrastive set"
         return [Paragraph(f"Not measured on {found.label}: {why}.")]
     blocks: list[Block] = []
@@ -201,6 +201,8 @@ def _systems(found: LocatedResults) -> list[TableBlock]:
 
 
 def _classes(found: LocatedResults) -> list[TableBlock]:
+    if not _has(found, "class"):
+        return []
     table = group_table(
         found.results,
         "class",
@@ -213,10 +215,17 @@ def _classes(found: LocatedResults) -> list[TableBlock]:
 
 
 def _distances(found: LocatedResults) -> list[TableBlock]:
+    if not _has(found, "distance"):
+        return []
     group = "Accuracy in %, by sentences back"
     table = group_table(found.results, "distance", DISTANCES, group=group)
     caption = "Pronoun accuracy by distance of the antecedent"
     return [TableBlock(*found.table("distances", caption), table)]
+
+
+def _has(found: LocatedResults, kind: str) -> bool:
+    """Whether a breakdown was measured, which takes a contrastive set."""
+    return any(row.breakdown.get(kind) for row in found.results.rows)
 
 
 def _distance_gains(found: LocatedResults) -> list[TableBlock]:
@@ -265,9 +274,7 @@ def _differences(found: LocatedResults) -> list[TableBlock]:
 
 def _agreement(found: LocatedResults) -> list[TableBlock]:
     shown = [
-        (kind, caption, note)
-        for kind, (caption, note) in _AGREEMENTS.items()
-        if any(row.breakdown.get(kind) for row in found.results.rows)
+        (kind, caption, note) for kind, (caption, note) in _AGREEMENTS.items() if _has(found, kind)
     ]
     blocks = []
     for number, (kind, caption, note) in enumerate(shown, start=1):

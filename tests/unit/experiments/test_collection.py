@@ -84,7 +84,7 @@ def test_every_score_stands_in_its_row_and_seed(base: Base, finish: Any) -> None
     cost = row.breakdown["cost"]
     assert (cost["updates"], cost["minutes"]) == ((3.0, 3.0), (1.5, 1.5))
     assert cost["parameters"] == (float(results.base["parameters"]),) * 2
-    assert row.breakdown.keys() == {"cost"}
+    assert row.breakdown.keys() == {"class", "distance", "cost"}
     assert not row.pos
     assert results.axis is None
 
@@ -134,24 +134,24 @@ def _parameters(vocabulary: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("name", "shown"),
     [
-        ("pronouns", {"class": {"er": (0.25, 0.25), "es": (0.5, 0.75)}}),
-        ("distance", {"distance": {"0": (0.5, 0.5), ">3": (0.0, 0.0)}}),
+        ("pronouns", ["62.5 ± 17.7"]),
+        ("distance", ["Accuracy in %, by sentences back: >3"]),
+        ("controls", ["62.5 ± 17.7", "Accuracy in %, by sentences back: >3"]),
     ],
 )
-def test_accuracies_are_broken_down(
-    base: Base, finish: Any, name: str, expected: dict[str, Any]
-) -> None:
+def test_accuracies_are_broken_down(base: Base, finish: Any, name: str, shown: list[str]) -> None:
     experiment, grid = planned(base, name, "doc2doc")
     for seed, correct in zip(SEEDS, (4, 6), strict=True):
         finish(grid.jobs[System("doc2doc"), seed], correct=correct)
     results = collect(experiment, grid, base, SEEDS, base.root / name)
-    assert results.rows[0].breakdown == expected
+    assert results.rows[0].breakdown == {
+        "class": {"er": (0.25, 0.25), "es": (0.5, 0.75)},
+        "distance": {"0": (0.5, 0.5), ">3": (0.0, 0.0)},
+    }
     table = results_markdown(results)
-    assert (
-        "62.5 ± 17.7" if name == "pronouns" else "Accuracy in %, by sentences back: >3"
-    ) in table
+    assert [words for words in shown if words not in table] == []
 
 
 def test_curves_know_their_axis_and_compare_at_the_same_place(base: Base, finish: Any) -> None:
@@ -195,15 +195,19 @@ def test_no_row_at_all_is_no_error(base: Base) -> None:
 def test_scores_that_were_not_measured_are_absent(base: Base, finish: Any) -> None:
     base = replace(base, contrastive=None)
     experiment, grid = planned(base, "pronouns", "doc2doc")
-    comet = {"comet": {"score": 80.0, "signature": "model"}}
+    more = {
+        "comet": {"score": 80.0, "signature": "model"},
+        "cxmi": {"cxmi": 0.5, "signature": "reference"},
+    }
     for seed in SEEDS:
-        finish(grid.jobs[System("doc2doc"), seed], scores=comet)
+        finish(grid.jobs[System("doc2doc"), seed], scores=more)
         scores = grid.jobs[System("doc2doc"), seed].folder / "scores.json"
         content = json.loads(scores.read_text(encoding="utf-8"))
         del content["contrastive"], content["chrf"]
         scores.write_text(json.dumps(content), encoding="utf-8")
     results = collect(experiment, grid, base, SEEDS, base.root / "pronouns")
-    assert set(results.rows[0].metrics) == {"s_bleu", "d_bleu", "comet", "dev_nll"}
+    assert set(results.rows[0].metrics) == {"s_bleu", "d_bleu", "comet", "cxmi", "dev_nll"}
+    assert results.rows[0].metrics["cxmi"] == (0.5, 0.5)
     assert results.rows[0].breakdown == {}
     assert results.base["signatures"]["comet"] == "model"
 

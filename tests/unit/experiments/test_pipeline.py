@@ -43,6 +43,10 @@ def test_a_job_is_finished_when_it_has_what_it_asks_for(job: Job) -> None:
     assert named.is_finished()
     write_scores(job, {"s_bleu": {}, "comet": {}})
     assert with_comet.is_finished()
+    with_cxmi = replace(plain, cxmi=True)
+    assert not with_cxmi.is_finished()
+    write_scores(job, {"s_bleu": {}, "cxmi": {}})
+    assert with_cxmi.is_finished()
 
 
 def test_a_run_that_only_makes_data_is_finished_when_it_is_trained(job: Job) -> None:

@@ -209,6 +209,15 @@ def test_seeds_that_were_run_apart_are_joined_in_their_order() -> None:
     assert join_seeds(second, first) == whole
 
 
+def test_joined_results_keep_the_breakdowns_that_both_have() -> None:
+    first, second = split(results(), 0), split(results(), 1)
+    older = tuple(replace(row, breakdown={}) for row in second.rows)
+    joined = join_seeds(first, replace(second, rows=older))
+    assert joined is not None
+    assert [row.breakdown for row in joined.rows] == [{} for _ in older]
+    assert joined.rows[1].metrics == results().rows[1].metrics
+
+
 @pytest.mark.parametrize(
     "change",
     [
