@@ -52,8 +52,12 @@ class GatedAttention(WindowAttention):
             hidden_states, key_value_states, past_key_values, layout=layout
         )
         far, _ = self.far(hidden_states, key_value_states, past_key_values, layout=layout)
+        return self.mix(near, far), weights
+
+    def mix(self, near: Tensor, far: Tensor) -> Tensor:
+        """Mix what the two attentions found, (rows, queries, dim) each."""
         share = torch.sigmoid(self.gate(torch.cat([near, far], dim=-1)))
-        return share * near + (1 - share) * far, weights
+        return share * near + (1 - share) * far
 
 
 class GTransConfig(DocumentConfig):  # type: ignore[no-untyped-call]

@@ -54,12 +54,31 @@ class HierarchicalContext(nn.Module):
             memory: (rows, keys, dim) topmost states of the whole side, from which context is read.
             layout: of the window.
         """
-        query = states.detach() if self.stop_context else states
+        return self.attend(states, *self.keys_and_values(memory), self.visible(layout))
+
+    def visible(self, layout: Layout) -> Tensor:
+        """(rows, context, queries, keys): the words of each sentence before, the last one first."""
+        distances = range(1, self.context + 1)
+        return torch.stack([layout.visible(self.place, back(j)) for j in distances], dim=1)
+
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """(rows, heads, keys, size) each: what is read of states, (rows, keys, dim)."""
         memory = memory.detach() if self.stop_context else memory
-        visible = torch.stack(
-            [layout.visible(self.place, back(j)) for j in range(1, self.context + 1)], dim=1
-        )
-        words = self._attend_words(self.word_query_norm(query), memory, visible)
+        attention = self.word_attention
+        keys, values = attention.k_proj(memory), attention.v_proj(memory)
+        return split_heads(keys, attention.num_heads), split_heads(values, attention.num_heads)
+
+    def attend(self, states: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+        """Return the states with context.
+
+        Args:
+            states: (rows, queries, dim) topmost states.
+            keys: from `keys_and_values`.
+            values: from `keys_and_values`.
+            visible: from `visible`; one query stands for all of a row.
+        """
+        query = states.detach() if self.stop_context else states
+        words = self._attend_words(self.word_query_norm(query), keys, values, visible)
         # (rows, queries, context): which of the sentences before there are.
         exists = visible.any(dim=-1).transpose(1, 2)
         sentences = self._attend_sentences(self.sentence_query_norm(query), words, exists)
@@ -69,25 +88,12 @@ class HierarchicalContext(nn.Module):
         mixed = self.out_norm((1 - share) * states + share * found)
         return torch.where(exists.any(dim=-1)[..., None], mixed, states)
 
-    def _attend_words(self, query: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
-        """(rows, context, queries, dim): what each of the sentences before holds for a query.
-
-        Args:
-            query: (rows, queries, dim).
-            memory: (rows, keys, dim).
-            visible: (rows, context, queries, keys), the words of each sentence before.
-        """
+    def _attend_words(self, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
+        """(rows, context, queries, dim): what each of the sentences before holds for a query."""
         attention = self.word_attention
         context = visible.shape[1]
-        projections = (
-            attention.q_proj(query),
-            attention.k_proj(memory),
-            attention.v_proj(memory),
-        )
-        q, k, v = (
-            split_heads(one, attention.num_heads)[:, None].expand(-1, context, -1, -1, -1)
-            for one in projections
-        )
+        queries = split_heads(attention.q_proj(query), attention.num_heads)
+        q, k, v = (one[:, None].expand(-1, context, -1, -1, -1) for one in (queries, keys, values))
         # Whoever has nothing to see sees everything, and is left out afterwards.
         mask = (visible | ~visible.any(dim=-1, keepdim=True))[:, :, None]
         found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)

@@ -15,7 +15,7 @@ from iada.decoding.engines.causal import open_causal
 from iada.decoding.engines.ctranslate2 import has_advantage, open_ctranslate2
 from iada.decoding.engines.huggingface import open_huggingface
 from iada.decoding.engines.interface import Engine, EngineSetup
-from iada.decoding.engines.prefill.engine import has_stock_decoder, open_prefill
+from iada.decoding.engines.prefill.engine import can_follow, has_known_decoder, open_prefill
 from iada.errors import ModelError
 
 
@@ -47,7 +47,9 @@ class EngineEntry:
 
 ENGINES: dict[str, EngineEntry] = {
     "ctranslate2": EngineEntry((MarianMTModel,), open_ctranslate2, has_advantage),
-    "prefill": EngineEntry((MarianMTModel,), open_prefill, ensembles=True, also=has_stock_decoder),
+    "prefill": EngineEntry(
+        (MarianMTModel,), open_prefill, can_follow, ensembles=True, also=has_known_decoder
+    ),
     "huggingface": EngineEntry(None, open_huggingface),
     "causal": EngineEntry(None, open_causal, causal=True),
 }
@@ -95,8 +97,8 @@ def _open_ensemble(setup: EngineSetup) -> Engine:
             return entry.open(setup)
     raise ModelError(
         f"An ensemble needs the engine `{'` or `'.join(able)}`, which does not take a "
-        f"{type(setup.model).__name__}: only stock Marian models, and architectures with a stock "
-        "decoder. Translate with one run."
+        f"{type(setup.model).__name__}: only stock Marian models, and the architectures `flat`, "
+        "`gtrans`, `han` and `san`. Translate with one run."
     )
 
 

@@ -8,7 +8,7 @@ time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,13 @@ class LayerCache:
     """Like `keys`, of the source; all are in use."""
     source_values: Tensor
     """Like `values`, of the source."""
+    fixed: dict[str, Tensor] = field(default_factory=dict)
+    """What else every step reads of a row, (rows, any, entries, any), padded with zeros."""
+
+    def first(self, count: int, key_entries: int) -> "LayerCache":
+        """Return the first entries alone; they are not copied."""
+        keys = self.keys.narrow(key_entries, 0, count)
+        return replace(self, keys=keys, values=self.values[:, :, :count])
 
 
 @dataclass
@@ -48,6 +55,17 @@ class KeyValueCache:
     """Number of entries in use."""
     key_entries: int
     """The dimension of keys that counts entries; that of values is 2."""
+    is_near: Tensor | None = None
+    """(rows, capacity) bool: entries of the sentence that is being written, as all new ones are;
+    None for a decoder that does not tell sentences apart."""
+
+    def append(self, beams: int) -> int:
+        """Give each beam an entry that it alone attends to; return the number of the first."""
+        self.reserve(beams)
+        first, self.length = self.length, self.length + beams
+        own = torch.eye(beams, dtype=torch.bool, device=self.attention_mask.device)
+        self.attention_mask[:, :, first : self.length] = own
+        return first
 
     def reorder(self, parents: Tensor) -> None:
         """Give each beam the entries of its parent; parents are (rows, beams)."""
@@ -61,6 +79,9 @@ class KeyValueCache:
             layer.values = layer.values[rows]
             layer.source_keys = layer.source_keys[rows]
             layer.source_values = layer.source_values[rows]
+            layer.fixed = {name: states[rows] for name, states in layer.fixed.items()}
+        if self.is_near is not None:
+            self.is_near = self.is_near[rows]
         self.attention_mask = self.attention_mask[rows]
         self.source_mask = self.source_mask[rows]
         self.positions = self.positions[rows]
@@ -84,6 +105,10 @@ class KeyValueCache:
         beams = mask.shape[1]
         mask[:, :, :count] = self.attention_mask.gather(2, order[:, None].expand(-1, beams, -1))
         self.attention_mask = mask
+        if self.is_near is not None:
+            is_near = torch.ones_like(self.is_near)
+            is_near[:, :count] = self.is_near.gather(1, order)
+            self.is_near = is_near
         self.length = count
 
     def reserve(self, entries: int) -> None:
@@ -93,6 +118,9 @@ class KeyValueCache:
         # Far more than requested, because everything is copied.
         more = max(entries, self.length // 2)
         self.attention_mask = nn.functional.pad(self.attention_mask[:, :, : self.length], (0, more))
+        if self.is_near is not None:
+            is_near = self.is_near[:, : self.length]
+            self.is_near = nn.functional.pad(is_near, (0, more), value=True)
         for layer in self.layers:
             layer.keys = self._enlarge(layer.keys, more, self.key_entries)
             layer.values = self._enlarge(layer.values, more, 2)
@@ -129,6 +157,11 @@ class MarianSearchModel:
         bias: Tensor = model.final_logits_bias
         self.logits_bias = bias if bool(bias.any()) else None
 
+    @property
+    def cached_layers(self) -> int:
+        """Number of `KeyValueCache.layers` that the model needs."""
+        return len(self.decoder.layers)
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits; (rows, dim) in, (rows, vocabulary) out."""
         logits: Tensor = self.projection(hidden)
@@ -163,7 +196,7 @@ class MarianSearchModel:
             is_full = bool(source_mask.all())
             encoded = self._encode(source, None if is_full else self.attention.to_mask(source_mask))
         length = prefix.shape[1]
-        hidden = _embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
+        hidden = embed(self.decoder, prefix, torch.arange(length, device=prefix.device)[None])
         last = prefix_lengths - 1
         is_prefix = torch.arange(length, device=last.device) <= last[:, None]
         may_read_source = self.attention.to_mask(source_mask)
@@ -201,41 +234,42 @@ class MarianSearchModel:
         Returns:
             Hidden states, (rows, beams, dim).
         """
-        beams = tokens.shape[1]
-        cache.reserve(beams)
-        first, stop = cache.length, cache.length + beams
-        cache.length = stop
-        cache.attention_mask[:, :, first:stop] = torch.eye(
-            beams, dtype=torch.bool, device=tokens.device
-        )
-        mask = self.attention.to_mask(cache.attention_mask[:, None, :, :stop])
+        first = cache.append(tokens.shape[1])
+        mask = self.attention.to_mask(cache.attention_mask[:, None, :, : cache.length])
         source_mask = self.attention.to_mask(cache.source_mask)
+        hidden = self._embed_next(tokens, cache)
+        for layer, layer_cache in zip(self.decoder.layers, cache.layers, strict=True):
+            filled = self._extend(layer_cache, layer.self_attn, hidden, first, cache)
+            hidden = self._layer(layer, hidden, filled, mask, source_mask)
+        return hidden
+
+    def _embed_next(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
+        """Return what enters the layers for the next token of every beam, and count it."""
         # A finished sentence is decoded until its row is removed, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
-        hidden = _embed(self.decoder, tokens, cache.positions[:, None].clamp(max=last))
-        for layer, layer_cache in zip(self.decoder.layers, cache.layers, strict=True):
-            keys, values = self._keys_and_values(layer.self_attn, hidden)
-            layer_cache.keys.narrow(cache.key_entries, first, beams).copy_(keys)
-            layer_cache.values[:, :, first:stop] = values
-            filled = LayerCache(
-                layer_cache.keys.narrow(cache.key_entries, 0, stop),
-                layer_cache.values[:, :, :stop],
-                layer_cache.source_keys,
-                layer_cache.source_values,
-            )
-            hidden = self._layer(layer, hidden, filled, mask, source_mask)
+        hidden = embed(self.decoder, tokens, cache.positions[:, None].clamp(max=last))
         cache.positions = cache.positions + 1
         return hidden
 
+    def _extend(
+        self, layer: LayerCache, attention: Any, hidden: Tensor, first: int, cache: KeyValueCache
+    ) -> LayerCache:
+        """Write keys and values of the beams' states from an entry on; return all in use."""
+        keys, values = self._keys_and_values(attention, hidden)
+        beams = hidden.shape[1]
+        layer.keys.narrow(cache.key_entries, first, beams).copy_(keys)
+        layer.values[:, :, first : first + beams] = values
+        return layer.first(cache.length, cache.key_entries)
+
     def _encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
         """Return the states of the last encoder layer, (rows, source length, dim)."""
-        hidden = _embed(
+        hidden = embed(
             self.encoder, source, torch.arange(source.shape[1], device=source.device)[None]
         )
         for layer in self.encoder.layers:
             keys, values = self._keys_and_values(layer.self_attn, hidden)
             attended = self._attend(layer.self_attn, hidden, keys, values, mask)
-            hidden = _feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
+            hidden = feed_forward(layer, layer.self_attn_layer_norm(hidden + attended))
         return hidden
 
     def _layer(
@@ -254,7 +288,7 @@ class MarianSearchModel:
         hidden = layer.self_attn_layer_norm(hidden + attended)
         source = cache.source_keys, cache.source_values
         attended = self._attend(layer.encoder_attn, hidden, *source, source_mask)
-        return _feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
+        return feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
 
     def _attend(
         self,
@@ -284,14 +318,15 @@ class MarianSearchModel:
         return self.attention.to_cache(keys, values)
 
 
-def _embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
+def embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
     """Return what enters the layers of encoder or decoder."""
     embedded = stack.embed_tokens(ids) * stack.embed_scale
     result: Tensor = embedded + stack.embed_positions.weight[positions]
     return result
 
 
-def _feed_forward(layer: Any, hidden: Tensor) -> Tensor:
+def feed_forward(layer: Any, hidden: Tensor) -> Tensor:
+    """Run the last part of a post-norm layer on (rows, queries, dim)."""
     inner = layer.fc2(layer.activation_fn(layer.fc1(hidden)))
     result: Tensor = layer.final_layer_norm(hidden + inner)
     return result
@@ -319,6 +354,9 @@ def merge_caches(caches: Sequence[KeyValueCache], room: int) -> KeyValueCache:
             values=_stack([layer.values for layer in same], length + room, 2),
             source_keys=_stack([layer.source_keys for layer in same], source, key_entries),
             source_values=_stack([layer.source_values for layer in same], source, 2),
+            fixed={
+                name: _stack_fixed([layer.fixed[name] for layer in same]) for name in same[0].fixed
+            },
         )
         for same in zip(*(cache.layers for cache in caches), strict=True)
     ]
@@ -326,14 +364,25 @@ def merge_caches(caches: Sequence[KeyValueCache], room: int) -> KeyValueCache:
     device = caches[0].attention_mask.device
     attention_mask = torch.zeros(rows, 1, length + room, dtype=torch.bool, device=device)
     source_mask = torch.zeros(rows, 1, 1, source, dtype=torch.bool, device=device)
+    tells = caches[0].is_near is not None
+    is_near = torch.ones_like(attention_mask[:, 0]) if tells else None
     start = 0
     for cache in caches:
         part = slice(start, start + len(cache.positions))
         attention_mask[part, :, : cache.length] = cache.attention_mask
+        if is_near is not None and cache.is_near is not None:
+            is_near[part, : cache.length] = cache.is_near
         source_mask[part, :, :, : cache.source_mask.shape[3]] = cache.source_mask
         start = part.stop
     positions = torch.cat([cache.positions for cache in caches])
-    return KeyValueCache(layers, attention_mask, source_mask, positions, length, key_entries)
+    return KeyValueCache(
+        layers, attention_mask, source_mask, positions, length, key_entries, is_near
+    )
+
+
+def _stack_fixed(parts: Sequence[Tensor]) -> Tensor:
+    """Stack tensors like `LayerCache.fixed`, padded to the most entries."""
+    return _stack(parts, max(part.shape[2] for part in parts), 2)
 
 
 def _stack(parts: Sequence[Tensor], count: int, entries: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Our own beam search for models with Marian's decoder: the target prefix is read in one pass.
+"""Our own beam search for Marian's decoder and some like it: target prefixes are read in one pass.
 
 Sources and prefixes are encoded in small groups of similar length, then the beams of all sentences
 are extended together, and finished sentences leave the batch. Results are those of `generate`.
@@ -19,6 +19,7 @@ from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
 from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
+from iada.decoding.engines.prefill.windows import WINDOW_DECODERS, WindowSearchModel
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
 from iada.runs.environment import cpu_multiplies_bf16
@@ -31,9 +32,20 @@ _LOGIT_ROWS = 160
 _TIDY_INTERVAL = 4
 
 
-def has_stock_decoder(model: Any) -> bool:
-    """Tell whether a document-level model has the decoder of a stock one."""
-    return isinstance(model, DocumentModel) and model.has_stock_decoder
+def has_known_decoder(model: Any) -> bool:
+    """Tell whether a document-level model has a stock decoder or one of `WINDOW_DECODERS`."""
+    return isinstance(model, DocumentModel) and (
+        model.has_stock_decoder or isinstance(model, WINDOW_DECODERS)
+    )
+
+
+def _tells_sentences_apart(model: Any) -> bool:
+    return isinstance(model, DocumentModel) and not model.has_stock_decoder
+
+
+def can_follow(setup: EngineSetup) -> bool:
+    """Tell whether the search knows to which sentence every token of a translation belongs."""
+    return not _tells_sentences_apart(setup.model) or setup.decode.unit != "window"
 
 
 def open_prefill(setup: EngineSetup) -> "PrefillEngine":
@@ -42,6 +54,11 @@ def open_prefill(setup: EngineSetup) -> "PrefillEngine":
     if is_int8 and isinstance(setup.model, DocumentModel):
         # Between its 8-bit layers attention would have to add without rounding.
         raise ModelError(int8_refusal(setup.model))
+    if not can_follow(setup):
+        raise ModelError(
+            f"The engine `prefill` lets a {type(setup.model).__name__} write one sentence at a "
+            "time, but `decode.unit` is window. Choose `huggingface`, or `decode.unit: sentence`."
+        )
     if is_int8 and (setup.model.device.type != "cpu" or not is_available()):
         raise ModelError(
             "int8 needs a CPU and a PyTorch that was built with oneDNN. Set "
@@ -65,7 +82,7 @@ class PrefillEngine:
         """Prepare a model.
 
         Args:
-            model: a stock `MarianMTModel`, or a `DocumentModel` with a stock decoder.
+            model: a stock `MarianMTModel`, or a `DocumentModel` with a known decoder.
             special: ids of the special tokens.
             config: how to search.
             ensemble: further models of the same class and vocabulary, to search with as one.
@@ -81,9 +98,10 @@ class PrefillEngine:
         if self.config.precision == "int8":
             dtype = torch.bfloat16 if cpu_multiplies_bf16() else torch.float32
             return MarianSearchModel(with_int8_layers(model), FixedPointAttention(dtype))
+        search = WindowSearchModel if _tells_sentences_apart(model) else MarianSearchModel
         if can_pack(model):
-            return MarianSearchModel(with_packed_layers(model), CPUAttention())
-        return MarianSearchModel(model, Attention())
+            return search(with_packed_layers(model), CPUAttention())
+        return search(model, Attention())
 
     @torch.inference_mode()
     def search(self, requests: Sequence[Request]) -> list[list[Hypothesis]]:

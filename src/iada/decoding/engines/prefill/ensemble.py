@@ -27,7 +27,7 @@ class SearchEnsemble:
         """
         self.members = tuple(members)
         self.dims = [member.decoder.embed_tokens.embedding_dim for member in members]
-        self.layers = [len(member.decoder.layers) for member in members]
+        self.layers = [member.cached_layers for member in members]
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the log of the mean probabilities; (rows, dims) in, (rows, vocabulary) out."""
@@ -61,6 +61,6 @@ class SearchEnsemble:
             hidden.append(member.step(tokens, own))
             start += count
         # Each member has made the same entries of mask and positions.
-        cache.attention_mask = own.attention_mask
+        cache.attention_mask, cache.is_near = own.attention_mask, own.is_near
         cache.positions, cache.length = own.positions, own.length
         return torch.cat(hidden, dim=-1)
