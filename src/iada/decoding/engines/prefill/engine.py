@@ -19,7 +19,7 @@ from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
 from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
-from iada.decoding.engines.prefill.windows import WINDOW_DECODERS, WindowSearchModel
+from iada.decoding.engines.prefill.window_decoder import WINDOW_DECODERS, WindowSearchModel
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
 from iada.runs.environment import cpu_multiplies_bf16
