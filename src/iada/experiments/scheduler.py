@@ -16,11 +16,11 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from tqdm import tqdm
 
@@ -282,20 +282,27 @@ class Job:
         folder = RunFolder(self.config.output)
         if not self.is_scored:
             return (folder.model / "config.json").is_file()
-        try:
-            known = read_object(folder.scores_file)
-        except FileNotFoundError:
-            return False
-        except ValueError:
-            raise RunError(
-                f"{folder.scores_file} is not valid JSON. Remove it, and the run is scored again."
-            ) from None
+        known = self._known_scores()
         asked = (("s_bleu", True), ("comet", self.comet is not None), ("cxmi", self.cxmi))
         required = {score for score, is_asked in asked if is_asked}
-        contrasted = self.contrastive_set is None or (
-            known.get("contrastive", {}).get("set") == self.contrastive_set.name
-        )
-        return required <= known.keys() and contrasted
+        return required <= known.keys() and self._is_contrasted(known)
+
+    def _known_scores(self) -> dict[str, Any]:
+        """Return what the run has been scored with; nothing yet is empty."""
+        path = RunFolder(self.config.output).scores_file
+        try:
+            known: dict[str, Any] = read_object(path)
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            raise RunError(
+                f"{path} is not valid JSON. Remove it, and the run is scored again."
+            ) from None
+        return known
+
+    def _is_contrasted(self, known: Mapping[str, Any]) -> bool:
+        name = known.get("contrastive", {}).get("set")
+        return self.contrastive_set is None or name == self.contrastive_set.name
 
     def run(self) -> None:
         """Train the run to the end, translate its test split and score it."""
@@ -304,6 +311,8 @@ class Job:
         from iada.training.train import train
 
         folder = RunFolder(self.config.output)
+        # Scores of a model that is trained anew are not its own.
+        known = self._known_scores() if folder.has_model() else {}
         if not folder.has_model():
             train(self.config, resume=folder.config_file.is_file())
         else:
@@ -315,9 +324,9 @@ class Job:
         with self._comet() as scorer:
             config = self.comet or without_comet(self.config.evaluate)
             score_run(folder.path, config=config, scorer=scorer)
-        if self.contrastive_set is not None:
+        if self.contrastive_set is not None and not self._is_contrasted(known):
             contrast_run(folder.path, self.contrastive_set)
-        if self.cxmi:
+        if self.cxmi and "cxmi" not in known:
             measure_context_use(folder.path)
 
     def updates_done(self) -> int:

@@ -9,6 +9,7 @@ import pytest
 from iada.config.evaluate import EvaluateConfig
 from iada.config.run import mini_run
 from iada.errors import RunError
+from iada.evaluation import score_runs
 from iada.experiments.scheduler import Failure, Job, describe_failures
 
 
@@ -77,6 +78,22 @@ def test_a_start_that_was_killed_before_the_run_began_is_no_obstacle(job: Job) -
     assert translator.is_finished()
     assert not [path for path in job.folder.iterdir() if path.name.endswith(".123")]
     assert json.loads((job.folder / "environment.json").read_text(encoding="utf-8"))["data"]
+
+
+def test_what_was_measured_is_not_measured_again(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.run()
+    before = json.loads((job.folder / "scores.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(score_runs, "contrast_run", None)
+    more = replace(job, cxmi=True)
+    more.run()
+    after = json.loads((job.folder / "scores.json").read_text(encoding="utf-8"))
+    assert after.keys() - before.keys() == {"cxmi"}
+    monkeypatch.setattr(score_runs, "measure_context_use", None)
+    more.run()
+    # Scores of another model do not count.
+    (job.folder / "model").rename(job.folder.with_name("old"))
+    with pytest.raises(TypeError, match="not callable"):
+        more.run()
 
 
 def test_a_folder_of_somebody_else_is_left_alone(job: Job) -> None:

@@ -10,6 +10,7 @@ from iada.evaluation.metrics import METRICS
 from iada.experiments.definitions import experiment_names
 from iada.report.overview import find_material, report_sections
 from iada.report.page import markdown_report
+from iada.report.result_tables import percent_cell
 from iada.report.tables import mean_cell
 from iada.report.verdict import signed
 from iada.report.views import help_gains
@@ -27,6 +28,7 @@ CORPORA = (
     "mini",
     "bcontrast",
     "bcontrast-architectures",
+    "dialogue",
 )
 
 
@@ -127,6 +129,35 @@ def test_single_runs_written_by_hand_have_the_recorded_scores(heading: str, corp
             mean_cell(METRICS[key].mean(row.metrics[key]), 1, digits=METRICS[key].digits).text
             for key in keys
         ]
+
+
+def test_dialogues_written_by_hand_have_the_recorded_scores() -> None:
+    keys = (
+        "s_bleu",
+        "d_bleu",
+        "chrf",
+        "pronouns",
+        "pronouns_needing_context",
+        "cxmi",
+        "dev_nll",
+    )
+    groups = [("class", one) for one in ("er", "es", "sie")]
+    groups += [("distance", one) for one in ("0", "1", "2", "3", ">3")]
+    lines = read_section("docs/results.md", "## Everyday dialogues").splitlines()
+    (item,) = find_material([RECORDED / "dialogue"]).experiments
+    seeds = len(item.results.seeds)
+    assert seeds >= 2
+    for row in item.results.rows:
+        scores, parts = (
+            [_unmarked(cell) for cell in line.strip("|").split("|")][1:]
+            for line in lines
+            if line.startswith(f"| {row.label} |")
+        )
+        assert scores == [
+            mean_cell(METRICS[key].mean(row.metrics[key]), seeds, digits=METRICS[key].digits).text
+            for key in keys
+        ]
+        assert parts == [percent_cell(row.breakdown[kind][group]).text for kind, group in groups]
 
 
 def test_architectures_written_by_hand_have_the_recorded_scores() -> None:
