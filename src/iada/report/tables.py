@@ -174,7 +174,8 @@ def mean_cell(found: SeedMean | None, runs: int, *, digits: int, unit: float = 1
     """Return mean ± deviation; a mean over fewer than `runs` values says so."""
     if found is None:
         return Cell(None, MISSING)
-    text = f"{found.mean / unit:.{digits}f}"
+    # A true minus, as in differences.
+    text = f"{found.mean / unit:.{digits}f}".replace("-", "−")
     if found.deviation is not None:
         text += f" ± {found.deviation / unit:.{digits}f}"
     if found.count < runs:

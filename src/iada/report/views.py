@@ -323,8 +323,7 @@ def _agreement_table(results: Results, kind: str, notes: tuple[str, ...]) -> Tab
 
 
 def _agreement_cell(values: Sequence[float]) -> Cell:
-    cell = mean_cell(mean_over_seeds(values), len(values), digits=2)
-    return Cell(cell.value, cell.text.replace("-", "−"))
+    return mean_cell(mean_over_seeds(values), len(values), digits=2)
 
 
 def _importance_paragraphs(results: Results) -> list[Paragraph]:

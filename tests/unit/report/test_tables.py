@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from iada.evaluation.metrics import SeedMean
 from iada.report.runs import RunSummary
 from iada.report.tables import (
     Table,
     accuracy_table,
     differences_table,
+    mean_cell,
     results_table,
     to_markdown,
     to_text,
@@ -102,3 +104,7 @@ def test_only_settings_that_differ_are_shown(new_run: NewRun) -> None:
     two = {"windows": {"context": 3}, "model": {"dim": 8}, "train": {"compile": True}}
     table = differences_table([new_run("A", config=one), new_run("B", config=two)])
     assert texts(table) == [["windows.context", "0", "3"], ["train.compile", "false", "true"]]
+
+
+def test_a_mean_below_zero_has_a_true_minus() -> None:
+    assert mean_cell(SeedMean(-1.25, 0.5, 2), 2, digits=2).text == "−1.25 ± 0.50"
