@@ -141,10 +141,12 @@ def compare_rows(results: Results) -> list[RowComparison]:
         if row is not None and other is not None:
             found.append(_compare(question, row, other))
     # Another tilt is another amount of noise, unless the budget is matched.
+    compared = {item.row.key for item in found if item.question == "Importance"}
     return found + [
         _compare("Importance", row, control)
         for row, control in _controlled(results)
-        if complete(row.settings).get("augment.budget") == "matched"
+        if row.key not in compared
+        and ("augment.alpha" not in row.settings or row.settings.get("augment.budget") == "matched")
     ]
 
 

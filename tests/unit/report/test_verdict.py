@@ -1,6 +1,7 @@
 """Does importance beat the uniform control? The answer follows the numbers, whatever they are."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -87,18 +88,36 @@ def test_another_alpha_is_not_the_system(new_row: NewRow, new_results: NewResult
     assert comparison_table(results) is None
 
 
-def test_a_matched_budget_is_a_fair_comparison_at_any_alpha(
-    new_row: NewRow, new_results: NewResults
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"augment.alpha": 1.0, "augment.budget": "matched"},
+        {"augment.budget": "matched"},
+        {"augment.importance_pass": "lagged"},
+    ],
+)
+def test_as_much_noise_makes_a_fair_comparison(
+    new_row: NewRow, new_results: NewResults, settings: dict[str, Any]
 ) -> None:
-    matched = GNORM | {"augment.alpha": 1.0, "augment.budget": "matched"}
     results = new_results(
         "controls",
         new_row("Uniform", {"method": "uniform_replace_all_losses"}),
-        new_row("IADA, α = 1, matched", matched, (21.0, 22.0, 23.1)),
+        new_row("IADA, varied", GNORM | settings, (21.0, 22.0, 23.1)),
     )
     (answer,) = importance_answers(results)
-    assert "IADA, α = 1, matched against Uniform on mini" in answer.headline
+    assert "IADA, varied against Uniform on mini" in answer.headline
     assert answer.headline.startswith("Yes")
+
+
+def test_another_tilt_makes_another_amount_of_noise(
+    new_row: NewRow, new_results: NewResults
+) -> None:
+    results = new_results(
+        "controls",
+        new_row("Uniform", {"method": "uniform_replace_all_losses"}),
+        new_row("IADA, α = 1", GNORM | {"augment.alpha": 1.0}, (21.0, 22.0, 23.1)),
+    )
+    assert importance_answers(results) == []
 
 
 def test_what_each_part_adds(new_controls: NewControls) -> None:
