@@ -232,13 +232,13 @@ _OUTCOMES: dict[Outcome, tuple[int, str]] = {
     "better": (2, "better than the control"),
     "worse": (1, "worse"),
     "open": (7, "cannot be told from chance"),
-    "one seed": (5, "one seed, no interval"),
+    "few seeds": (5, "fewer than three seeds, no interval"),
 }
 """Colour and meaning of a difference."""
 
 
 def _marker(outcome: Outcome) -> str:
-    return "D" if outcome == "one seed" else "o"
+    return "D" if outcome == "few seeds" else "o"
 
 
 def forest_figure(gains: Sequence[ImportanceGain], keys: Sequence[str], *, name: str) -> Drawing:

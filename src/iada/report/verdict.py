@@ -19,7 +19,9 @@ from iada.experiments.results import Results, Row
 from iada.report.paper import complete, row_of_method
 from iada.report.tables import BETTER, MISSING, WORSE, Cell, Column, Table
 
-Outcome = Literal["better", "worse", "open", "one seed"]
+Outcome = Literal["better", "worse", "open", "few seeds"]
+# Two differences that agree by chance have an interval without width.
+_FEWEST_SEEDS = 3
 # 97.5% quantiles of Student's t with 1, 2, ... degrees of freedom.
 _QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
@@ -38,8 +40,8 @@ class Difference:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """95% interval of the mean difference; None for one seed."""
-        if self.deviation is None:
+        """95% interval of the mean difference; None below three seeds."""
+        if self.deviation is None or self.seeds < _FEWEST_SEEDS:
             return None
         # Beyond the table, its last entry is a little too wide, never too narrow.
         quantile = _QUANTILES[min(self.seeds - 1, len(_QUANTILES)) - 1]
@@ -50,7 +52,7 @@ class Difference:
     def outcome(self) -> Outcome:
         """Better or worse if the interval leaves out zero, otherwise open."""
         if self.interval is None:
-            return "one seed"
+            return "few seeds"
         low, high = self.interval
         if low <= 0 <= high:
             return "open"
@@ -113,7 +115,7 @@ _CONTROLS = {
     "iada_drop_gnorm": "uniform_drop_all_losses",
     "iada_drop_tnorm": "uniform_drop_all_losses",
 }
-_MARKS: dict[Outcome, str] = {"better": BETTER, "worse": WORSE, "open": "", "one seed": ""}
+_MARKS: dict[Outcome, str] = {"better": BETTER, "worse": WORSE, "open": "", "few seeds": ""}
 
 
 @dataclass(frozen=True)
@@ -243,7 +245,7 @@ def _judged(found: Difference) -> str:
         "better": ": better",
         "worse": ": worse",
         "open": ": no more than chance",
-        "one seed": ": one seed, so it may be chance",
+        "few seeds": ": too few seeds, so it may be chance",
     }
     return words[found.outcome]
 
@@ -271,14 +273,16 @@ def _answer(item: RowComparison, results: Results) -> Answer:
     pair = f"{item.row.label} against {item.other.label} on {results.data}"
     numbers = "; ".join(f"{found.metric.label} {found.text}" for found in item.differences)
     count = len(results.seeds)
-    seeds = "1 seed" if count == 1 else f"{count} seeds, with standard deviation and 95% interval"
+    seeds = "1 seed" if count == 1 else f"{count} seeds, with standard deviation"
+    if count >= _FEWEST_SEEDS:
+        seeds += " and 95% interval"
     return Answer(f"{_headline(by_outcome)} ({pair}.)", f"{pair}, {seeds}: {numbers}.")
 
 
 def _headline(by_outcome: dict[Outcome, list[Difference]]) -> str:
     better, worse = _names(by_outcome.get("better", ())), _names(by_outcome.get("worse", ()))
-    if "one seed" in by_outcome:
-        return "One seed cannot tell whether importance beats the uniform control."
+    if "few seeds" in by_outcome:
+        return "Fewer than three seeds cannot tell whether importance beats the uniform control."
     if better and worse:
         return f"Mixed: importance beats the uniform control in {better}, and loses in {worse}."
     if worse:
@@ -370,7 +374,7 @@ def importance_sentence(gains: Sequence[ImportanceGain]) -> str:
     if not judged:
         return (
             "Whether importance helps is not known: no importance-aware system was trained beside "
-            "its uniform control with two seeds or more. Run `controls` with several seeds."
+            "its uniform control with three seeds or more. Run `controls` with several seeds."
         )
     named: dict[Outcome, list[str]] = {"better": [], "worse": []}
     for name, one in judged.items():

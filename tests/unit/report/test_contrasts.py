@@ -64,7 +64,8 @@ def test_many_seeds_have_the_widest_quantile_of_the_table() -> None:
         ((-1.0, -1.1, -0.9), "dev_nll", "better"),
         ((1.0, -1.0, 0.5), "s_bleu", "open"),
         ((0.0, 0.0, 0.0), "s_bleu", "open"),
-        ((5.0,), "s_bleu", "one seed"),
+        ((5.0,), "s_bleu", "few seeds"),
+        ((5.0, 5.0), "s_bleu", "few seeds"),
     ],
 )
 def test_outcomes(values: tuple[float, ...], key: str, outcome: str) -> None:

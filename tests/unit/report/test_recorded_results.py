@@ -26,6 +26,7 @@ CORPORA = (
     "mini-plentiful",
     "mini-plentiful-architectures",
     "mini",
+    "mini-v1-architectures",
     "bcontrast",
     "bcontrast-architectures",
     "dialogue",
@@ -112,6 +113,7 @@ def _unmarked(cell: str) -> str:
 @pytest.mark.parametrize(
     ("heading", "corpus"),
     [
+        ("### Architectures on version 1", "mini-v1-architectures"),
         ("## Version 2 of the corpus, plentiful", "mini-plentiful"),
         ("## Architectures on the same corpus", "mini-plentiful-architectures"),
         ("## Architectures on BConTrasT", "bcontrast-architectures"),
