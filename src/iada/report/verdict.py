@@ -302,20 +302,9 @@ def _names(found: Sequence[Difference]) -> str:
 
 # Augmentation keys that change nothing where every token has the same score.
 _TILT = (
-    "measure",
-    "alpha",
-    "alpha_updates",
-    "normalize",
-    "context_direction",
-    "current_direction",
-    "budget",
-    "importance_pass",
-    "lagged_start",
-    "lagged_decay",
-    "tnorm_at",
-    "gnorm_smoothing",
-    "statistics_specials",
-)
+    "measure alpha alpha_updates normalize context_direction current_direction budget "
+    "importance_pass lagged_start lagged_decay tnorm_at gnorm_smoothing statistics_specials"
+).split()
 # Measures that stand for no importance at all; every other one is asked whether it helps.
 _CONTROLS_OF_IMPORTANCE = ("uniform", "random")
 HELP_METRIC = "s_bleu"

@@ -25,6 +25,7 @@ CORPORA = (
     "mini-scarce-lagged",
     "mini-plentiful",
     "mini-plentiful-architectures",
+    "mini-plentiful-multires",
     "mini",
     "mini-v1-architectures",
     "bcontrast",
@@ -116,12 +117,12 @@ def _unmarked(cell: str) -> str:
         ("### Architectures on version 1", "mini-v1-architectures"),
         ("## Version 2 of the corpus, plentiful", "mini-plentiful"),
         ("## Architectures on the same corpus", "mini-plentiful-architectures"),
+        ("### MultiRes on the same corpus", "mini-plentiful-multires"),
         ("## Architectures on BConTrasT", "bcontrast-architectures"),
     ],
 )
 def test_single_runs_written_by_hand_have_the_recorded_scores(heading: str, corpus: str) -> None:
-    text = (RECORDED.parent / "results.md").read_text(encoding="utf-8")
-    lines = text.partition(f"{heading}\n")[2].partition("\n## ")[0]
+    lines = read_section("docs/results.md", heading)
     (item,) = find_material([RECORDED / corpus]).experiments
     for row in item.results.rows:
         (line,) = [line for line in lines.splitlines() if line.startswith(f"| {row.label} |")]
@@ -208,7 +209,8 @@ def test_expected_scores_of_architectures_are_the_recorded_ones() -> None:
 
     for line in shown:
         scarce = cells(line, ("mini-scarce-main",), 3)
-        plentiful = cells(line, ("mini-plentiful", "mini-plentiful-architectures"), 1)
+        folders = ("mini-plentiful", "mini-plentiful-architectures", "mini-plentiful-multires")
+        plentiful = cells(line, folders, 1)
         assert [cell.strip() for cell in line.strip("|").split("|")][1:] == scarce + plentiful
 
 
