@@ -110,10 +110,9 @@ def signed(value: float, digits: int) -> str:
 DECIDING = ("s_bleu", "d_bleu", "pronouns_needing_context", "dev_nll")
 """Metrics that the answer names."""
 _CONTROLS = {
-    "iada_replace_gnorm": "uniform_replace_all_losses",
-    "iada_replace_tnorm": "uniform_replace_all_losses",
-    "iada_drop_gnorm": "uniform_drop_all_losses",
-    "iada_drop_tnorm": "uniform_drop_all_losses",
+    f"iada_{how}_{measure}": f"uniform_{how}_all_losses"
+    for how in ("replace", "drop")
+    for measure in ("gnorm", "tnorm")
 }
 _MARKS: dict[Outcome, str] = {"better": BETTER, "worse": WORSE, "open": "", "few seeds": ""}
 
@@ -173,12 +172,11 @@ def importance_answers(results: Results) -> list[Answer]:
 def comparison_table(results: Results) -> Table | None:
     """Show the differences with deviation and interval; None if nothing can be compared."""
     found = compare_rows(results)
-    rows = []
-    for item in found:
-        pair = f"{item.row.label} − {item.other.label}"
-        for difference in item.differences:
-            words = (item.question, pair, difference.metric.label)
-            rows.append((*(Cell(word, word) for word in words), *_cells(difference)))
+    rows = [
+        _cells(one, item.question, f"{item.row.label} − {item.other.label}", one.metric.label)
+        for item in found
+        for one in item.differences
+    ]
     if not rows:
         return None
     names = ("What is added", "Difference of", "Metric")
@@ -255,7 +253,8 @@ def _compare(question: str, row: Row, other: Row) -> RowComparison:
     return RowComparison(question, row, other, tuple(item for item in found if item is not None))
 
 
-def _cells(found: Difference) -> tuple[Cell, ...]:
+def _cells(found: Difference, *names: str) -> tuple[Cell, ...]:
+    """Return a row: what is compared, the difference, its interval, and in how many seeds."""
     digits = found.metric.digits
     interval = Cell(None, MISSING)
     if found.interval is not None:
@@ -263,7 +262,8 @@ def _cells(found: Difference) -> tuple[Cell, ...]:
         interval = Cell(low, f"{signed(low, digits)} to {signed(high, digits)}")
     mark = _MARKS[found.outcome]
     difference = Cell(found.mean, found.short_text, mark)
-    return difference, interval, Cell(found.higher, f"{found.higher} of {found.seeds} seeds")
+    higher = Cell(found.higher, f"{found.higher} of {found.seeds} seeds")
+    return (*(Cell(name, name) for name in names), difference, interval, higher)
 
 
 def _answer(item: RowComparison, results: Results) -> Answer:
@@ -302,9 +302,20 @@ def _names(found: Sequence[Difference]) -> str:
 
 # Augmentation keys that change nothing where every token has the same score.
 _TILT = (
-    "measure alpha alpha_updates normalize context_direction current_direction budget "
-    "importance_pass lagged_start lagged_decay tnorm_at gnorm_smoothing statistics_specials"
-).split()
+    "measure",
+    "alpha",
+    "alpha_updates",
+    "normalize",
+    "context_direction",
+    "current_direction",
+    "budget",
+    "importance_pass",
+    "lagged_start",
+    "lagged_decay",
+    "tnorm_at",
+    "gnorm_smoothing",
+    "statistics_specials",
+)
 # Measures that stand for no importance at all; every other one is asked whether it helps.
 _CONTROLS_OF_IMPORTANCE = ("uniform", "random")
 HELP_METRIC = "s_bleu"
@@ -399,13 +410,7 @@ def gain_table(gains: Sequence[ImportanceGain]) -> Table:
     words = ("Corpus", "System", "Uniform control", "Metric")
     numbers = ("Difference", "95% interval", "Higher in")
     rows = tuple(
-        (
-            *(
-                Cell(text, text)
-                for text in (gain.corpus, gain.system, gain.control, one.metric.label)
-            ),
-            *_cells(one),
-        )
+        _cells(one, gain.corpus, gain.system, gain.control, one.metric.label)
         for gain in gains
         for one in gain.differences.values()
     )
