@@ -301,7 +301,8 @@ def _draw_forest(axes: Axes, found: Sequence[Difference | None], metric: Metric)
     # Long names of systems leave little room for the panels.
     axes.set_title(textwrap.fill(metric.label, 18), fontsize=9.5)
     axes.set_xlabel(f"{side} is better", fontsize=9)
-    axes.locator_params(axis="x", nbins=5)
+    # Small differences have long numbers below the axis.
+    axes.locator_params(axis="x", nbins=5 if reach >= 0.05 else 3)
 
 
 def _percents(

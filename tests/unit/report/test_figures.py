@@ -1,5 +1,6 @@
 """Figures: valid SVG with words, the right marks, the page's colours and the same bytes again."""
 
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -147,3 +148,22 @@ def test_the_forest_plot_has_a_mark_for_every_difference() -> None:
     # More rows take more room.
     taller = figures.forest_figure(gains * 3, ["s_bleu"], name="forest")
     assert taller.figure.get_figheight() > drawing.figure.get_figheight()
+
+
+def test_numbers_below_a_forest_plot_do_not_touch() -> None:
+    # Long names leave narrow panels, small differences have long numbers.
+    name = "IADA (Repl, GNorm), lagged"
+    keys = ("s_bleu", "pronouns_needing_context", "dev_nll")
+    found = {key: difference((0.0047,) * 3, (0.0,) * 3, METRICS[key]) for key in keys}
+    gain = ImportanceGain("mini", name, "U", {key: one for key, one in found.items() if one})
+    drawing = figures.forest_figure([gain], keys, name="forest")
+    for axes in drawing.figure.axes:
+        low, high = axes.get_xlim()
+        labels = axes.get_xticklabels()
+        boxes = [
+            label.get_window_extent()
+            for label, place in zip(labels, axes.get_xticks(), strict=True)
+            if low <= place <= high
+        ]
+        assert len(boxes) > 1
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
