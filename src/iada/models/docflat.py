@@ -55,11 +55,23 @@ class FlatBatchAttention(nn.Module):
             past_key_values: cache of the positions before.
         """
         queries = embeddings.shape[1]
-        distance = (last_number(sentences) - sentences.numbers[:, -queries:]).clamp(
-            min=0, max=self.distances.num_embeddings - 1
-        )
-        marked = embeddings + self.distances(distance)
+        distance = self.count_back(sentences)[:, -queries:]
+        marked = self.mark(embeddings, distance)
         flat, _ = self.attention(marked, past_key_values=past_key_values, layout=layout)
+        return self.mix(embeddings, flat, distance)
+
+    def count_back(self, sentences: Sentences) -> Tensor:
+        """(rows, length): sentences from each token to the last sentence of its side."""
+        farthest = self.distances.num_embeddings - 1
+        return (last_number(sentences) - sentences.numbers).clamp(min=0, max=farthest)
+
+    def mark(self, embeddings: Tensor, distance: Tensor) -> Tensor:
+        """Return what attends and is attended to: embeddings that know how far back they are."""
+        marked: Tensor = embeddings + self.distances(distance)
+        return marked
+
+    def mix(self, embeddings: Tensor, flat: Tensor, distance: Tensor) -> Tensor:
+        """Let what attention found, (rows, queries, dim), through the gate in the last sentence."""
         share = torch.sigmoid(self.gate(flat))
         if self.is_hard:
             # Rounded forwards; backwards as if it were not.

@@ -165,14 +165,27 @@ class MemoryAttention(WindowAttention):
 
     def _position_scores(self, query: Tensor, keys: int) -> Tensor:
         """(rows, heads, queries, keys): what the number of tokens between query and key adds."""
-        queries = query.shape[2]
         places = torch.arange(keys, device=query.device)
-        distance = (places[-queries:, None] - places).clamp(min=0)
-        relative = split_heads(
-            self.relative_key(sinusoids(keys, self.embed_dim, query)), self.num_heads
+        distance = (places[-query.shape[2] :, None] - places).clamp(min=0)
+        return self.score_distances(query, self.relative_keys(keys, query), distance)
+
+    def relative_keys(self, count: int, like: Tensor) -> Tensor:
+        """(heads, count, size): keys of the distances 0 to count - 1."""
+        return split_heads(
+            self.relative_key(sinusoids(count, self.embed_dim, like)), self.num_heads
         )
+
+    def score_distances(self, query: Tensor, relative: Tensor, distance: Tensor) -> Tensor:
+        """(rows, heads, queries, keys): what distances add to the scores, before scaling.
+
+        Args:
+            query: (rows, heads, queries, size).
+            relative: from `relative_keys`.
+            distance: tokens from key to query, broadcastable to (rows, 1, queries, keys).
+        """
         scores = (query + self.position_bias[:, None]) @ relative.transpose(-1, -2)
-        return scores.gather(-1, distance.expand(*scores.shape[:2], -1, -1))
+        rows, heads, queries, _ = scores.shape
+        return scores.gather(-1, distance.expand(rows, heads, queries, -1))
 
 
 class PreNormEncoderLayer(MarianEncoderLayer):

@@ -97,8 +97,8 @@ def _open_ensemble(setup: EngineSetup) -> Engine:
             return entry.open(setup)
     raise ModelError(
         f"An ensemble needs the engine `{'` or `'.join(able)}`, which does not take a "
-        f"{type(setup.model).__name__}: only stock Marian models, and the architectures `flat`, "
-        "`gtrans`, `han` and `san`. Translate with one run."
+        f"{type(setup.model).__name__}: only stock Marian models and the document-level ones that "
+        "are built on them. Translate with one run."
     )
 
 

@@ -10,7 +10,7 @@ from iada.config.data import WindowConfig
 from iada.config.decode import DecodeConfig
 from iada.config.model import ModelConfig
 from iada.data.tokens.subwords import SpecialIds, Subwords
-from iada.decoding.engines import choose_engine
+from iada.decoding.engines import ENGINES, choose_engine
 from iada.decoding.engines.huggingface import HuggingFaceEngine
 from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request
 from iada.decoding.engines.prefill import engine as prefill
@@ -22,7 +22,12 @@ VOCABULARY = 300
 KEYS: dict[str, dict[str, Any]] = {
     "gtrans": {"wide_layers": 1},
     "han": {"context_sides": "both", "stop_context": False},
+    "docflat": {"gate": "soft", "far_context": 2},
+    "hybrid": {"stop_context": False},
 }
+
+# DocFlat reads far sentences beside the three near ones.
+CONTEXT = dict.fromkeys(KEYS, 3) | {"docflat": 5}
 
 
 def random_model(name: str, special: SpecialIds, seed: int) -> Any:
@@ -42,12 +47,16 @@ def random_model(name: str, special: SpecialIds, seed: int) -> Any:
     model = model.double().eval()
     with torch.no_grad():
         model.model.shared.weight.normal_(std=0.3)
+        for key, weight in model.named_parameters():
+            # What marks distances, and gates, must be felt.
+            if any(part in key for part in ("distances", "relative", "_bias", "gate")):
+                weight.normal_(std=0.5)
         model.final_logits_bias[0, special.eos] += 2
     return model
 
 
-def drawn_requests(seed: int, count: int) -> list[Request]:
-    """Windows with 0 to 3 context sentences on both sides, or more of them on the source side."""
+def drawn_requests(seed: int, count: int, name: str) -> list[Request]:
+    """Windows with context on both sides, or with more of it on the source side."""
     draw = Random(seed)
 
     def sentences(number: int, end: int) -> list[int]:
@@ -58,7 +67,7 @@ def drawn_requests(seed: int, count: int) -> list[Request]:
 
     requests = []
     for _ in range(count):
-        context = draw.randint(0, 3)
+        context = draw.randint(0, CONTEXT[name])
         told = context - draw.randint(0, min(1, context))
         least = draw.choice([0, 0, 25])
         requests.append(
@@ -85,7 +94,7 @@ def test_long_translations_in_long_windows_are_those_of_generate(
     special: SpecialIds, name: str, beam: int
 ) -> None:
     config = DecodeConfig(beam=beam, n_best=beam)
-    model, requests = random_model(name, special, 1), drawn_requests(1, 9)
+    model, requests = random_model(name, special, 1), drawn_requests(1, 9, name)
     found = PrefillEngine(model, special, config).search(requests)
     assert max(len(row[0].tokens) for row in found) > 20
     assert_alike(found, HuggingFaceEngine(model, special, config).search(requests))
@@ -96,7 +105,7 @@ def test_how_the_work_is_cut_does_not_matter(
     special: SpecialIds, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search = PrefillEngine(random_model(name, special, 2), special, DecodeConfig(beam=4))
-    requests = drawn_requests(2, 8)
+    requests = drawn_requests(2, 8, name)
     expected = search.search(requests)
     assert_alike([search.search([request])[0] for request in requests], expected)
     for key, value in (("_GROUP_TOKENS", 1), ("_TIDY_INTERVAL", 1), ("_TIDY_INTERVAL", 1000)):
@@ -107,7 +116,7 @@ def test_how_the_work_is_cut_does_not_matter(
 
 @pytest.mark.parametrize("name", KEYS)
 def test_a_model_averaged_with_itself_is_itself(special: SpecialIds, name: str) -> None:
-    model, requests = random_model(name, special, 3), drawn_requests(3, 5)
+    model, requests = random_model(name, special, 3), drawn_requests(3, 5, name)
     alone, twice = (
         PrefillEngine(model, special, DecodeConfig(beam=3), others) for others in ((), (model,))
     )
@@ -122,7 +131,7 @@ def test_a_model_averaged_with_itself_is_itself(special: SpecialIds, name: str) 
 @pytest.mark.parametrize("name", KEYS)
 def test_float32_finds_what_generate_finds(special: SpecialIds, name: str) -> None:
     """With the layers and the attention that float32 has on CPUs."""
-    model, requests = random_model(name, special, 5).float(), drawn_requests(5, 6)
+    model, requests = random_model(name, special, 5).float(), drawn_requests(5, 6, name)
     config = DecodeConfig(beam=3)
     engines = PrefillEngine(model, special, config), HuggingFaceEngine(model, special, config)
     found, others = (engine.search(requests) for engine in engines)
@@ -145,3 +154,10 @@ def test_it_is_chosen_where_one_sentence_is_written_at_a_time(
         chosen(unit="window", engine="prefill")
     with pytest.raises(ModelError, match="cannot be translated in int8"):
         chosen(precision="int8")
+
+
+def test_layers_that_normalise_what_they_read_are_left_to_generate(special: SpecialIds) -> None:
+    model = random_model("hybrid", special, 7)
+    assert ENGINES["prefill"].takes(model)
+    model.config.pre_norm = True
+    assert not ENGINES["prefill"].takes(model)

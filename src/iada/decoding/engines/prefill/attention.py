@@ -21,6 +21,10 @@ _SHARE_BITS = 14
 _VALUE_BITS = 9
 _HELD_BITS = {torch.float32: 24, torch.bfloat16: 8}
 """The bits of an integer that each type holds."""
+# Two vectors of AVX-512, which PyTorch computes at a time; other processors have shorter ones.
+_VECTORS = 32
+# Half of what PyTorch divides among threads.
+_ONE_THREAD = 2**14
 
 
 class Attention:
@@ -40,6 +44,15 @@ class Attention:
             allowed: bool, broadcastable to (rows, heads, queries, entries).
         """
         return allowed
+
+    def add_scores(self, mask: Tensor, scores: Tensor) -> Tensor:
+        """Return a mask that also adds to the scores of the entries that it allows.
+
+        Args:
+            mask: from `to_mask`.
+            scores: (rows, heads, queries, entries), after scaling.
+        """
+        return scores.masked_fill(~mask, -torch.inf)
 
     def attend(
         self,
@@ -84,6 +97,10 @@ class CPUAttention(Attention):
     def to_mask(self, allowed: Tensor) -> Tensor:
         """Return what is added to the scores."""
         return torch.zeros(allowed.shape).masked_fill_(~allowed, -torch.inf)
+
+    def add_scores(self, mask: Tensor, scores: Tensor) -> Tensor:
+        """Return the sum of what is added to the scores."""
+        return scores + mask
 
     def attend(
         self,
@@ -134,6 +151,10 @@ class FixedPointAttention(CPUAttention):
         kept = self._on_grid(keys).transpose(2, 3).contiguous()
         return kept, integers.to(self.dtype)
 
+    def add_scores(self, mask: Tensor, scores: Tensor) -> Tensor:
+        """Return the sum of what is added to the scores, which are powers of two here."""
+        return super().add_scores(mask, scores * math.log2(math.e))
+
     def attend(
         self,
         query: Tensor,
@@ -148,7 +169,7 @@ class FixedPointAttention(CPUAttention):
         scores = torch.matmul(self._on_grid(query), keys).float()
         # Powers of two take a third of the time of those of e.
         scores = self._masked(scores.mul_(scale * math.log2(math.e)), mask, is_causal)
-        weights = scores.sub_(scores.amax(dim=3, keepdim=True)).exp2_()
+        weights = powers_of_two(scores.sub_(scores.amax(dim=3, keepdim=True)))
         # In float64 the order moves a sum by far less than the float32 number it becomes.
         total = weights.sum(dim=3, keepdim=True, dtype=torch.float64)
         weights.mul_(values[..., -1].float()[:, :, None])
@@ -163,6 +184,29 @@ class FixedPointAttention(CPUAttention):
         bits = min((_EXACT_BITS - (size - 1).bit_length()) // 2, _HELD_BITS[self.dtype])
         step = _step(vectors, bits)
         return (vectors / step).round_().mul_(step).to(self.dtype)
+
+
+def powers_of_two(exponents: Tensor) -> Tensor:
+    """Put 2 to the power of each number in its place, the same bits wherever it stands.
+
+    PyTorch computes the numbers that do not fill a vector one by one, with another last bit, and
+    cuts large tensors where another thread begins. So numbers are given to it in whole vectors, and
+    never enough at once for a second thread.
+
+    Args:
+        exponents: contiguous, overwritten.
+    """
+    flat = exponents.view(-1)
+    whole = flat.numel() // _VECTORS * _VECTORS
+    size = _ONE_THREAD if torch.get_num_threads() > 1 else max(whole, 1)
+    for start in range(0, whole, size):
+        flat[start : min(start + size, whole)].exp2_()
+    rest = flat[whole:]
+    if rest.numel():
+        filled = flat.new_zeros(_VECTORS)
+        filled[: rest.numel()] = rest
+        rest.copy_(filled.exp2_()[: rest.numel()])
+    return exponents
 
 
 def _step(vectors: Tensor, bits: int) -> Tensor:

@@ -245,11 +245,15 @@ class MarianSearchModel:
 
     def _embed_next(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
         """Return what enters the layers for the next token of every beam, and count it."""
+        return embed(self.decoder, tokens, self._next_positions(cache))
+
+    def _next_positions(self, cache: KeyValueCache) -> Tensor:
+        """(rows, 1): position of the next token of every row, which is counted."""
         # A finished sentence is decoded until its row is removed, maybe beyond the last position.
         last = len(self.decoder.embed_positions.weight) - 1
-        hidden = embed(self.decoder, tokens, cache.positions[:, None].clamp(max=last))
+        positions = cache.positions[:, None].clamp(max=last)
         cache.positions = cache.positions + 1
-        return hidden
+        return positions
 
     def _extend(
         self, layer: LayerCache, attention: Any, hidden: Tensor, first: int, cache: KeyValueCache
@@ -320,9 +324,14 @@ class MarianSearchModel:
 
 def embed(stack: Any, ids: Tensor, positions: Tensor) -> Tensor:
     """Return what enters the layers of encoder or decoder."""
-    embedded = stack.embed_tokens(ids) * stack.embed_scale
-    result: Tensor = embedded + stack.embed_positions.weight[positions]
+    result: Tensor = look_up(stack, ids) + stack.embed_positions.weight[positions]
     return result
+
+
+def look_up(stack: Any, ids: Tensor) -> Tensor:
+    """Return scaled embeddings, (rows, length, dim)."""
+    embeddings: Tensor = stack.embed_tokens(ids) * stack.embed_scale
+    return embeddings
 
 
 def feed_forward(layer: Any, hidden: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
 from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
-from iada.decoding.engines.prefill.window_decoder import WINDOW_DECODERS, WindowSearchModel
+from iada.decoding.engines.prefill.window_decoder import WINDOW_DECODERS, has_window_decoder
 from iada.errors import ModelError
 from iada.models.document import DocumentModel
 from iada.runs.environment import cpu_multiplies_bf16
@@ -34,9 +34,8 @@ _TIDY_INTERVAL = 4
 
 def has_known_decoder(model: Any) -> bool:
     """Tell whether a document-level model has a stock decoder or one of `WINDOW_DECODERS`."""
-    return isinstance(model, DocumentModel) and (
-        model.has_stock_decoder or isinstance(model, WINDOW_DECODERS)
-    )
+    is_stock = isinstance(model, DocumentModel) and model.has_stock_decoder
+    return is_stock or has_window_decoder(model)
 
 
 def _tells_sentences_apart(model: Any) -> bool:
@@ -98,7 +97,8 @@ class PrefillEngine:
         if self.config.precision == "int8":
             dtype = torch.bfloat16 if cpu_multiplies_bf16() else torch.float32
             return MarianSearchModel(with_int8_layers(model), FixedPointAttention(dtype))
-        search = WindowSearchModel if _tells_sentences_apart(model) else MarianSearchModel
+        apart = _tells_sentences_apart(model)
+        search = WINDOW_DECODERS[type(model)] if apart else MarianSearchModel
         if can_pack(model):
             return search(with_packed_layers(model), CPUAttention())
         return search(model, Attention())

@@ -3,7 +3,8 @@
 Where every sentence is encoded as if it were alone (HAN, SAN), the context of a sentence was
 encoded when it was translated itself, or was its context before: only the sentence that is new in a
 window is left to encode. Elsewhere nothing can be kept: the encoder of Doc2Doc, FlatTrans and
-DocFlat reads across the sentences of a window, which is another one each time.
+DocFlat reads across the sentences of a window, which is another one each time, and that of Hybrid
+knows the number of a sentence in its window.
 """
 
 from collections import OrderedDict

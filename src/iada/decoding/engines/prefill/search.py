@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from iada.decoding.engines.interface import Hypothesis
+from iada.decoding.engines.prefill.attention import powers_of_two
 
 _BLOCK = 128
 _CACHED_VALUES = 2**18
@@ -90,8 +91,8 @@ def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor
 def _log_sum(logits: Tensor) -> Tensor:
     """Return `logsumexp` of each row, (rows, 1), by powers of two, which CPUs find faster."""
     largest = logits.amax(dim=1, keepdim=True)
-    sums = (logits - largest).mul_(math.log2(math.e)).exp2_().sum(dim=1, keepdim=True)
-    return sums.log_().add_(largest)
+    powers = powers_of_two((logits - largest).mul_(math.log2(math.e)))
+    return powers.sum(dim=1, keepdim=True).log_().add_(largest)
 
 
 def _top(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
