@@ -88,3 +88,12 @@ def test_the_size_of_the_corpus_decides_whether_runs_may_stop_early() -> None:
         config = demo.parse(["--corpus.size", size])
         (patience[size],) = {job.config.train.patience for job in demo.plan(config, Path("corpus"))}
     assert patience["scarce"] > patience["plentiful"] == 0
+
+
+def test_version_and_size_of_the_corpus_decide_how_long_to_train() -> None:
+    updates = {}
+    for version, size in (("2", "scarce"), ("2", "plentiful"), ("1", "plentiful")):
+        config = demo.parse(["--corpus.version", version, "--corpus.size", size])
+        jobs = demo.plan(config, Path("corpus"))
+        (updates[version, size],) = {job.config.train.max_updates for job in jobs}
+    assert list(updates.values()) == [1500, 2400, 1000]

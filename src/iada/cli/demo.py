@@ -96,6 +96,7 @@ def plan(config: DemoConfig, corpus: Path) -> "list[Job]":
                 corpus=corpus,
                 output=output,
                 seed=seed,
+                version=config.corpus.version,
                 size=config.corpus.size,
                 context=context,
                 updates=config.updates,

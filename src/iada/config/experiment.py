@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 import tyro
 
 from iada.config.base import require
-from iada.config.run import MiniSize
+from iada.config.run import MiniSize, MiniVersion
 
 MINI = "mini"
 """Value of `data` that stands for the embedded corpus, in the scarce setting."""
-MINI_CORPORA: dict[str, tuple[Literal[1, 2], MiniSize]] = {
+MINI_CORPORA: dict[str, tuple[MiniVersion, MiniSize]] = {
     MINI: (2, "scarce"),
     "mini-plentiful": (2, "plentiful"),
     "mini-v1": (1, "plentiful"),
@@ -77,8 +77,8 @@ class ExperimentConfig:
     cluster: ClusterConfig = ClusterConfig()
     """What each job asks for."""
     updates: int | None = None
-    """Updates of each run, if not those of the recipe or, for the embedded corpus, 1500 (`mini`)
-    or 1000."""
+    """Updates of each run, if not those of the recipe or, for the embedded corpus, 1500 (`mini`),
+    2400 (`mini-plentiful`) or 1000 (`mini-v1`)."""
     contrastive: Path | None = None
     """Contrastive set in ContraPro's form; the mini corpus has its own."""
     cxmi: bool = False

@@ -19,6 +19,7 @@ from iada.config.train import TrainConfig
 from iada.errors import ConfigError, did_you_mean
 
 MiniSize = Literal["scarce", "plentiful"]
+MiniVersion = Literal[1, 2]
 """How much training text the mini corpus has."""
 
 
@@ -112,6 +113,7 @@ def mini_run(
     *,
     corpus: Path,
     output: Path,
+    version: MiniVersion = 2,
     size: MiniSize = "scarce",
     seed: int = 1,
     context: int = 3,
@@ -127,6 +129,8 @@ def mini_run(
         method: the named system.
         corpus: folder of the mini corpus.
         output: run folder.
+        version: of the corpus. Sentences of version 1 mostly recur, so that plentiful text of it is
+            learned in fewer updates.
         size: setting of the corpus. In the scarce one a system overfits, so that the best
             checkpoint is found by validation and the run stops early.
         seed: seed of the run.
@@ -134,6 +138,7 @@ def mini_run(
         updates: number of updates, if not the usual one.
     """
     is_scarce = size == "scarce"
+    usual = 1500 if is_scarce else 2400 if version == 2 else 1000
     train = TrainConfig(
         learning_rate=3e-3,
         warmup_updates=200,
@@ -141,7 +146,7 @@ def mini_run(
         label_smoothing=0.0,
         max_tokens=512 if is_scarce else 1024,
         accumulation=1,
-        max_updates=1500 if is_scarce else 1000,
+        max_updates=usual,
         validate_every=100 if is_scarce else 200,
         patience=4 if is_scarce else 0,
         keep_checkpoints=1,

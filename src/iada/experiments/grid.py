@@ -60,11 +60,13 @@ class Base:
         """Return the run of a method, with its output and seed still open."""
         name = cast(Method, method)
         if self.mini_corpus is not None:
+            version, size = MINI_CORPORA[self.name]
             return mini_run(
                 name,
                 corpus=self.mini_corpus,
                 output=self.root,
-                size=MINI_CORPORA[self.name][1],
+                version=version,
+                size=size,
                 updates=self.updates,
             )
         assert self.origin is not None

@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import TypedDict
 
-from iada.config.run import MiniSize
+from iada.config.run import MiniSize, MiniVersion
 from iada.data.mini.composition import (
     COVERING_DOCUMENTS,
     DISTANCE_WEIGHTS,
@@ -183,7 +183,7 @@ TRAIN_DOCUMENTS: dict[MiniSize, int] = {"scarce": COVERING_DOCUMENTS, "plentiful
 class MiniConfig:
     """Which mini corpus to write."""
 
-    version: Literal[1, 2] = 2
+    version: MiniVersion = 2
     """Version 2 shares no sentence pair between training and the other splits. In version 1 most
     test sentences occur in the training text."""
     size: MiniSize = "scarce"
