@@ -189,13 +189,15 @@ class FixedPointAttention(CPUAttention):
 def powers_of_two(exponents: Tensor) -> Tensor:
     """Put 2 to the power of each number in its place, the same bits wherever it stands.
 
-    PyTorch computes the numbers that do not fill a vector one by one, with another last bit, and
-    cuts large tensors where another thread begins. So numbers are given to it in whole vectors, and
-    never enough at once for a second thread.
+    On CPUs PyTorch computes the numbers that do not fill a vector one by one, with another last
+    bit, and cuts large tensors where another thread begins. So numbers are given to it in whole
+    vectors, and never enough at once for a second thread.
 
     Args:
         exponents: contiguous, overwritten.
     """
+    if not exponents.is_cpu:
+        return exponents.exp2_()
     flat = exponents.view(-1)
     whole = flat.numel() // _VECTORS * _VECTORS
     size = _ONE_THREAD if torch.get_num_threads() > 1 else max(whole, 1)
