@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from iada.decoding.engines.prefill.elementwise import powers_of_two
+
 # Integers up to 2 ** 24 are exact in float32, in which products of both types are added.
 _EXACT_BITS = 24
 # Shares sum to 2 ** 14, and rounding adds at most one half per entry, so that with values of 9 bits
@@ -21,10 +23,6 @@ _SHARE_BITS = 14
 _VALUE_BITS = 9
 _HELD_BITS = {torch.float32: 24, torch.bfloat16: 8}
 """The bits of an integer that each type holds."""
-# Two vectors of AVX-512, which PyTorch computes at a time; other processors have shorter ones.
-_VECTORS = 32
-# Half of what PyTorch divides among threads.
-_ONE_THREAD = 2**14
 
 
 class Attention:
@@ -167,7 +165,6 @@ class FixedPointAttention(CPUAttention):
     ) -> Tensor:
         """Attend to cache entries, as `Attention` does."""
         scores = torch.matmul(self._on_grid(query), keys).float()
-        # Powers of two take a third of the time of those of e.
         scores = self._masked(scores.mul_(scale * math.log2(math.e)), mask, is_causal)
         weights = powers_of_two(scores.sub_(scores.amax(dim=3, keepdim=True)))
         # In float64 the order moves a sum by far less than the float32 number it becomes.
@@ -184,31 +181,6 @@ class FixedPointAttention(CPUAttention):
         bits = min((_EXACT_BITS - (size - 1).bit_length()) // 2, _HELD_BITS[self.dtype])
         step = _step(vectors, bits)
         return (vectors / step).round_().mul_(step).to(self.dtype)
-
-
-def powers_of_two(exponents: Tensor) -> Tensor:
-    """Put 2 to the power of each number in its place, the same bits wherever it stands.
-
-    On CPUs PyTorch computes the numbers that do not fill a vector one by one, with another last
-    bit, and cuts large tensors where another thread begins. So numbers are given to it in whole
-    vectors, and never enough at once for a second thread.
-
-    Args:
-        exponents: contiguous, overwritten.
-    """
-    if not exponents.is_cpu:
-        return exponents.exp2_()
-    flat = exponents.view(-1)
-    whole = flat.numel() // _VECTORS * _VECTORS
-    size = _ONE_THREAD if torch.get_num_threads() > 1 else max(whole, 1)
-    for start in range(0, whole, size):
-        flat[start : min(start + size, whole)].exp2_()
-    rest = flat[whole:]
-    if rest.numel():
-        filled = flat.new_zeros(_VECTORS)
-        filled[: rest.numel()] = rest
-        rest.copy_(filled.exp2_()[: rest.numel()])
-    return exponents
 
 
 def _step(vectors: Tensor, bits: int) -> Tensor:

@@ -11,7 +11,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from iada.decoding.engines.prefill.search import row_blocks
+from iada.decoding.engines.prefill.elementwise import ByVectors, row_blocks
 
 _WEIGHT_LEVELS = 127
 _INPUT_LEVELS = 127
@@ -92,6 +92,8 @@ def is_available() -> bool:
 def with_int8_layers(module: nn.Module) -> nn.Module:
     """Return a copy whose linear layers are `Int8Linear`; embeddings are shared with the original.
 
+    Activations give the same bits wherever a number stands; rectifiers do so by themselves.
+
     Args:
         module: in float32, on the CPU.
     """
@@ -104,4 +106,6 @@ def with_int8_layers(module: nn.Module) -> nn.Module:
             if isinstance(child, nn.Linear):
                 bias = None if child.bias is None else child.bias.detach()
                 setattr(parent, name, Int8Linear(child.weight.detach(), bias))
+            elif name == "activation_fn" and not isinstance(child, nn.ReLU):
+                setattr(parent, name, ByVectors(child))
     return duplicate

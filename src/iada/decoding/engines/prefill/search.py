@@ -12,18 +12,16 @@ all tokens, forbidden ones included, as `generate` does it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from iada.decoding.engines.interface import Hypothesis
-from iada.decoding.engines.prefill.attention import powers_of_two
+from iada.decoding.engines.prefill.elementwise import powers_of_two, row_blocks
 
 _BLOCK = 128
-_CACHED_VALUES = 2**18
-"""Numbers that one operation reads while they are in a processor's own cache."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,6 @@ class Rules:
             self.may_end[part],
             self.must_end[part],
         )
-
-
-def row_blocks(values: Tensor) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices that fit into a CPU's cache; one slice elsewhere."""
-    rows, columns = values.shape
-    size = max(1, _CACHED_VALUES // columns) if values.is_cpu else max(1, rows)
-    for start in range(0, rows, size):
-        yield slice(start, start + size)
 
 
 def top_tokens(logits: Tensor, rules: Rules, count: int) -> tuple[Tensor, Tensor]:
