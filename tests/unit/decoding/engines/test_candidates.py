@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from iada.decoding.engines.prefill import elementwise
+from iada.decoding.engines.prefill import cpu
 from iada.decoding.engines.prefill.search import Rules, top_tokens
 
 END, SEP = 2, 4
@@ -103,8 +103,8 @@ def test_rows_are_normalised_block_by_block(
 ) -> None:
     logits = drawn(7, 500)
     expected, _ = top_tokens(logits.clone(), rules(7), 3)
-    monkeypatch.setattr(elementwise, "_CACHED_VALUES", values)
-    parts = list(elementwise.row_blocks(logits))
+    monkeypatch.setattr(cpu, "_CACHED_VALUES", values)
+    parts = list(cpu.row_blocks(logits))
     assert len(parts) == blocks
     assert torch.equal(torch.cat([logits[part] for part in parts]), logits)
     found, ids = top_tokens(logits.clone(), rules(7), 3)

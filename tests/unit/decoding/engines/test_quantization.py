@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from iada.decoding.engines.prefill import elementwise
+from iada.decoding.engines.prefill import cpu
 from iada.decoding.engines.prefill.int8 import Int8Linear, is_available, with_int8_layers
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="needs PyTorch with oneDNN")
@@ -41,7 +41,7 @@ def test_blocks_of_rows_do_not_change_the_result(
     with torch.inference_mode():
         int8 = Int8Linear(layer.weight, layer.bias)
         expected = int8(inputs)
-        monkeypatch.setattr(elementwise, "_CACHED_VALUES", values)
+        monkeypatch.setattr(cpu, "_CACHED_VALUES", values)
         assert torch.equal(int8(inputs), expected)
 
 

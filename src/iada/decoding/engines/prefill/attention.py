@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from iada.decoding.engines.prefill.elementwise import powers_of_two
+from iada.decoding.engines.prefill.cpu import powers_of_two
 
 # Integers up to 2 ** 24 are exact in float32, in which products of both types are added.
 _EXACT_BITS = 24

@@ -14,10 +14,10 @@ from iada.config.decode import DecodeConfig
 from iada.data.tokens.subwords import SpecialIds
 from iada.decoding.engines.interface import EngineSetup, Hypothesis, Request, int8_refusal
 from iada.decoding.engines.prefill.attention import Attention, CPUAttention, FixedPointAttention
+from iada.decoding.engines.prefill.cpu import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.decoder import KeyValueCache, MarianSearchModel, merge_caches
 from iada.decoding.engines.prefill.ensemble import SearchEnsemble
 from iada.decoding.engines.prefill.int8 import is_available, with_int8_layers
-from iada.decoding.engines.prefill.packed import can_pack, with_packed_layers
 from iada.decoding.engines.prefill.search import BeamSearch, Candidate, Rules, top_tokens
 from iada.decoding.engines.prefill.window_decoder import WINDOW_DECODERS, has_window_decoder
 from iada.errors import ModelError

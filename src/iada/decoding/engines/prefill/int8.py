@@ -11,7 +11,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from iada.decoding.engines.prefill.elementwise import ByVectors, row_blocks
+from iada.decoding.engines.prefill.cpu import ByVectors, row_blocks
 
 _WEIGHT_LEVELS = 127
 _INPUT_LEVELS = 127

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from iada.decoding.engines.interface import Hypothesis
-from iada.decoding.engines.prefill.elementwise import powers_of_two, row_blocks
+from iada.decoding.engines.prefill.cpu import powers_of_two, row_blocks
 
 _BLOCK = 128
 

@@ -1,4 +1,8 @@
-"""How work on single numbers is cut on CPUs: to fit a cache, and to give the same bits everywhere.
+"""What a search does for CPUs: matrices that lie ready, work that fits a cache, bits that stay.
+
+A step multiplies few rows, some for every beam, by large matrices. The general product lays the
+matrix out anew in every call, or reads it in an order that suits it badly; oneDNN does it once. The
+results are those of the general product up to rounding.
 
 PyTorch computes the numbers that do not fill a vector one by one, and for many functions their last
 bit is another one; large tensors it cuts where another thread begins. So a result depends on its
@@ -6,6 +10,7 @@ place in the tensor, which is its place in the batch. Between 8-bit layers, whic
 that moves a number to another integer, that may not be.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 
 import torch
@@ -17,6 +22,51 @@ _CACHED_VALUES = 2**18
 _VECTORS = 32
 # Half of what PyTorch divides among threads.
 _ONE_THREAD = 2**14
+
+
+class PackedLinear(nn.Module):
+    """A linear layer in float32, on the CPU, for inference alone."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.bias = None if layer.bias is None else layer.bias.detach()
+        self.packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the layer's output; (..., inputs) in, (..., outputs) out."""
+        outputs: Tensor = torch.ops.mkldnn._linear_pointwise(
+            inputs.contiguous(), self.packed, self.bias, "none", [], ""
+        )
+        return outputs
+
+
+def can_pack(model: nn.Module) -> bool:
+    """Whether this build of PyTorch has the kernels, and the model the type and place for them."""
+    return (
+        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and all(one.dtype == torch.float32 and one.is_cpu for one in model.parameters())
+    )
+
+
+def with_packed_layers(module: nn.Module) -> nn.Module:
+    """Return the module with `PackedLinear` in place of its linear layers.
+
+    The original stays as it is. All other parameters are shared, and so is everything that hangs
+    on the modules: a model that is being validated in the middle of its training has hooks, and
+    what they hold must not be copied.
+
+    Args:
+        module: see `can_pack`.
+    """
+    if isinstance(module, nn.Linear):
+        return PackedLinear(module)
+    view = copy.copy(module)
+    view._modules = {
+        name: None if child is None else with_packed_layers(child)
+        for name, child in module._modules.items()
+    }
+    return view
 
 
 def row_blocks(values: Tensor) -> Iterator[slice]:
