@@ -28,6 +28,9 @@ from iada.models.han import HanModel, split_heads
 from iada.models.hybrid import HybridModel
 from iada.models.layout import ALL, OWN, PREVIOUS, Layout, Place, Rule, recent
 
+_Layers = dict[int, LayerCache]
+"""Caches of attentions by their number."""
+
 
 @dataclass(frozen=True)
 class Sight:
@@ -92,9 +95,9 @@ class WindowSearchModel(MarianSearchModel):
         )
         # What the whole search reads is kept with the first layer.
         fixed = {"near_source": layout.mask("cross", self.near)[every, 0, last][:, None, :, None]}
-        layers: dict[int, LayerCache] = {}
+        layers: _Layers = {}
         sight = self._prefix_sight(layout)
-        hidden = self._embed_prefix(prefix, positions, layout, layers, sight)
+        hidden = self._embed_prefix(prefix, layout, layers, sight)
         for layer in self.decoder.layers:
             for own, cross in zip(_parts(layer.self_attn), _parts(layer.encoder_attn), strict=True):
                 layers[own.layer_idx] = LayerCache(
@@ -142,18 +145,13 @@ class WindowSearchModel(MarianSearchModel):
         return layout.mask("decoder", self.near)
 
     def _embed_prefix(
-        self,
-        prefix: Tensor,
-        positions: Tensor,
-        layout: Layout,
-        layers: dict[int, LayerCache],
-        sight: Sight,
+        self, prefix: Tensor, layout: Layout, layers: _Layers, sight: Sight
     ) -> Tensor:
         """Return what enters the layers, (rows, length, dim); may add layers of its own."""
-        return embed(self.decoder, prefix, positions)
+        return embed(self.decoder, prefix, self._positions(layout))
 
     def _embed_step(
-        self, tokens: Tensor, cache: KeyValueCache, layers: dict[int, LayerCache], first: int
+        self, tokens: Tensor, cache: KeyValueCache, layers: _Layers, first: int
     ) -> tuple[Tensor, Sight]:
         """Return what enters the layers for the next token of every beam, and what it sees."""
         sight = self._step_sight(cache, cache.positions)
@@ -186,18 +184,14 @@ class WindowSearchModel(MarianSearchModel):
             }
         )
 
-    def _window_layer(
-        self, layer: Any, hidden: Tensor, layers: dict[int, LayerCache], sight: Sight
-    ) -> Tensor:
+    def _window_layer(self, layer: Any, hidden: Tensor, layers: _Layers, sight: Sight) -> Tensor:
         """Run one post-norm decoder layer on (rows, queries, dim)."""
         attended = self._read(layer.self_attn, hidden, layers, sight)
         hidden = layer.self_attn_layer_norm(hidden + attended)
         attended = self._read(layer.encoder_attn, hidden, layers, sight)
         return feed_forward(layer, layer.encoder_attn_layer_norm(hidden + attended))
 
-    def _read(
-        self, attention: Any, hidden: Tensor, layers: dict[int, LayerCache], sight: Sight
-    ) -> Tensor:
+    def _read(self, attention: Any, hidden: Tensor, layers: _Layers, sight: Sight) -> Tensor:
         """Attend by the rules of an attention, near and far if it has both."""
         found = []
         for part in _parts(attention):
@@ -246,12 +240,7 @@ class FlatBatchSearchModel(WindowSearchModel):
         return near_positions(layout.target, self.config.context)
 
     def _embed_prefix(
-        self,
-        prefix: Tensor,
-        positions: Tensor,
-        layout: Layout,
-        layers: dict[int, LayerCache],
-        sight: Sight,
+        self, prefix: Tensor, layout: Layout, layers: _Layers, sight: Sight
     ) -> Tensor:
         assert layout.target is not None
         embeddings = look_up(self.decoder, prefix)
@@ -261,10 +250,10 @@ class FlatBatchSearchModel(WindowSearchModel):
         cache = LayerCache(keys, values, *_no_entries(keys, values, self.attention))
         layers[self.flat.attention.layer_idx] = cache
         mixed = self._mix(embeddings, marked, distance, cache, sight)
-        return self._placed(mixed, positions)
+        return self._placed(mixed, self._positions(layout))
 
     def _embed_step(
-        self, tokens: Tensor, cache: KeyValueCache, layers: dict[int, LayerCache], first: int
+        self, tokens: Tensor, cache: KeyValueCache, layers: _Layers, first: int
     ) -> tuple[Tensor, Sight]:
         sight = self._step_sight(cache, cache.positions)
         positions = self._next_positions(cache)
@@ -321,21 +310,16 @@ class MemorySearchModel(WindowSearchModel):
         return layout.mask("decoder", OWN) | layout.visible("decoder", PREVIOUS)[:, None]
 
     def _embed_prefix(
-        self,
-        prefix: Tensor,
-        positions: Tensor,
-        layout: Layout,
-        layers: dict[int, LayerCache],
-        sight: Sight,
+        self, prefix: Tensor, layout: Layout, layers: _Layers, sight: Sight
     ) -> Tensor:
-        values = positions[:, None, :, None]
+        values = self._positions(layout)[:, None, :, None]
         keys = values if self.attention.key_entries == 2 else values.transpose(2, 3)
         nothing = _no_entries(keys, values, self.attention)
         layers[len(self.decoder.layers)] = LayerCache(keys, values, *nothing)
         return look_up(self.decoder, prefix)
 
     def _embed_step(
-        self, tokens: Tensor, cache: KeyValueCache, layers: dict[int, LayerCache], first: int
+        self, tokens: Tensor, cache: KeyValueCache, layers: _Layers, first: int
     ) -> tuple[Tensor, Sight]:
         places = cache.layers[-1].values
         places[:, :, first : cache.length] = cache.positions[:, None, None, None]
@@ -351,9 +335,7 @@ class MemorySearchModel(WindowSearchModel):
         places = cache.layers[-1].values[:, 0, : cache.length, 0]
         return _counted(super()._step_sight(cache, positions), positions[:, None], places)
 
-    def _read(
-        self, attention: Any, hidden: Tensor, layers: dict[int, LayerCache], sight: Sight
-    ) -> Tensor:
+    def _read(self, attention: Any, hidden: Tensor, layers: _Layers, sight: Sight) -> Tensor:
         if attention.place == "cross":
             return super()._read(attention, hidden, layers, sight)
         assert sight.distances is not None
