@@ -49,7 +49,12 @@ def prepare_runs(folder: Path) -> list[Path]:
     paths = []
     for name, method, context in SYSTEMS:
         config = mini_run(
-            method, corpus=corpus, output=folder / name, size=CORPUS.size, context=context
+            method,
+            corpus=corpus,
+            output=folder / name,
+            version=CORPUS.version,
+            size=CORPUS.size,
+            context=context,
         )
         if not RunFolder(config.output).has_model():
             train(config)
