@@ -92,7 +92,8 @@ def configure(options: Options, seed: int, precision: Precision) -> RunConfig:
 def finished(config: RunConfig) -> dict[str, Any]:
     """Train, or finish training, and return what came out."""
     begun = time.process_time()
-    folder = train(config, resume=config.output.is_dir())
+    resumed = config.output.is_dir()
+    folder = train(config, resume=resumed)
     lines = map(json.loads, folder.metrics_file.read_text(encoding="utf-8").splitlines())
     nll = {line["update"]: line["dev_nll"] for line in lines if "dev_nll" in line}
     return {
@@ -101,7 +102,8 @@ def finished(config: RunConfig) -> dict[str, Any]:
         "dev_nll": nll,
         "best": min(nll.values()),
         "in_float32": validated(config, folder),
-        "processor_seconds": round(time.process_time() - begun),
+        # Of a resumed training, this process has seen the end only.
+        "processor_seconds": None if resumed else round(time.process_time() - begun),
     }
 
 
@@ -122,7 +124,7 @@ def shown(rows: list[dict[str, Any]]) -> str:
             f"seed {row['seed']}, {row['precision']}",
             f"{row['best']:.4f}",
             f"{row['in_float32']:.4f}",
-            f"{row['processor_seconds']}",
+            "resumed" if row["processor_seconds"] is None else str(row["processor_seconds"]),
         )
         for row in rows
     ]

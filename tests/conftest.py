@@ -1,6 +1,7 @@
 """What several groups of tests share: an encoding, a small corpus, one trained run, a browser."""
 
 import gc
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+# Before PyTorch is imported, here and in the processes that tests start: sums of two threads have
+# other bits than those of one, and several tests compare bits over processes.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 from iada.config.data import DataConfig, SubwordConfig, WindowConfig
 from iada.config.model import ModelConfig
