@@ -45,7 +45,7 @@ class Sight:
 
 
 class WindowSearchModel(MarianSearchModel):
-    """The parts of a G-Transformer or a HAN that a search needs."""
+    """The parts of a decoder of one of these models that a search needs."""
 
     near: Rule = OWN
     """Rule of the attentions that do not see all of the window."""
