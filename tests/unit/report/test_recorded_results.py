@@ -138,6 +138,28 @@ def test_single_runs_written_by_hand_have_the_recorded_scores(
         ]
 
 
+def test_plentiful_text_in_the_readme_has_the_recorded_scores() -> None:
+    told = " ".join(read_section("README.md", README_RESULTS).split())
+    (item,) = [
+        item
+        for item in find_material([RECORDED / "mini-plentiful"]).experiments
+        if item.results.experiment == "controls"
+    ]
+    scores = {
+        row.label: [
+            mean_cell(METRICS[key].mean(row.metrics[key]), 1, digits=1).text
+            for key in ("pronouns_needing_context", "s_bleu")
+        ]
+        for row in item.results.rows
+    }
+    plain, iada = scores["Doc2Doc"], scores["IADA (Repl, GNorm)"]
+    control = scores["Uniform (Repl, all losses)"]
+    assert (
+        f"Doc2Doc knows {plain[0]}% of them with {plain[1]} s-BLEU, "
+        f"IADA {iada[0]}% with {iada[1]}, the control {control[0]}% with {control[1]} (one seed)"
+    ) in told
+
+
 def test_ablations_written_by_hand_have_the_recorded_scores() -> None:
     lines = read_section("docs/results.md", "## Ablations and analyses, scarce text").splitlines()
     # Lines in italics name the tables of the paper and have no scores.
