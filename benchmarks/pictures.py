@@ -4,7 +4,7 @@
 
 trains two systems on the plentiful corpus (some minutes; finished runs are not repeated), looks for
 test sentences whose translation the context puts right, opens `iada serve` and the report, and
-takes the screenshots. Needs `iada[serve,browser]` and Chromium on the PATH.
+takes the screenshots. Needs `iada[serve,browser,thresholds]` and Chromium on the PATH.
 """
 
 import argparse
